@@ -27,21 +27,40 @@ pub mod rig;
 pub mod venv;
 pub mod wave;
 
+use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
+use std::thread::ThreadId;
 
 /// The root of the repository.
 pub fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Makes and returns an empty folder for one test.
+/// Makes and returns an empty folder. It is the caller's until the process ends: who asks for `name`
+/// in another thread or process meanwhile gets `name-1` or a later number. A thread that asks again
+/// gets the same folder, emptied.
 pub fn tempdir(name: &str) -> PathBuf {
-    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    let _ = std::fs::remove_dir_all(&dir);
-    std::fs::create_dir_all(&dir).unwrap();
-    dir
+    static OWNED: Mutex<Vec<(ThreadId, PathBuf, File)>> = Mutex::new(Vec::new());
+    let this = std::thread::current().id();
+    let of_name = scratch(name);
+    let mut owned = OWNED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let free = (0..).map(|k| if k == 0 { of_name.clone() } else { scratch(&format!("{name}-{k}")) });
+    for dir in free {
+        if !owned.iter().any(|(thread, path, _)| *thread == this && *path == dir) {
+            let lock = File::create(format!("{}.lock", dir.display())).unwrap();
+            if unsafe { libc::flock(lock.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
+                continue;
+            }
+            owned.push((this, dir.clone(), lock));
+        }
+        std::fs::remove_dir_all(&dir).unwrap();
+        std::fs::create_dir(&dir).unwrap();
+        return dir;
+    }
+    unreachable!()
 }
 
 /// Makes and returns a folder without emptying it, for files that a test shares with the processes
