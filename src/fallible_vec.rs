@@ -11,7 +11,7 @@ use std::hash::{BuildHasher, Hash};
 #[cold]
 fn refused<T>(items: usize) -> Error {
     let bytes = std::mem::size_of::<T>();
-    let text = format_args!("no memory for {items} items of {bytes} bytes: free memory, or take fewer time steps or snapshots");
+    let text = format_args!("no memory for {items} items of {bytes} bytes: free memory, or take fewer time steps, snapshots or arrays");
     error::of(Code::Memory, text)
 }
 

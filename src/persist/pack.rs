@@ -1,8 +1,8 @@
 //! Payloads that are packed without loss, as those of copies on the shared level may be.
 //!
 //! A packed payload is a sequence of streams of the codec `lossless` (codec/stream.rs), each of a *slab*: at most
-//! `PIECE` bytes of the record, with their type and extents. What is not shorter when it is coded, such as integers and
-//! the bytes between fields, is in streams of up to `PIECE` bytes as it is. A record that is shorter than that and has
+//! `PIECE` bytes of the record, with their type and extents. What is not shorter when it is coded, such as noise and the
+//! bytes between fields, is in streams of up to `PIECE` bytes as it is. A record that is shorter than that and has
 //! nothing else is not packed; others take at most 256 bytes more for each begun `PIECE`.
 
 use super::format::PIECE;
@@ -25,8 +25,24 @@ pub(super) fn slabs(fields: &[FieldAt], bytes: u64) -> impl Iterator<Item = Fiel
         let n = [between, 1, 1];
         let gap = Field { n, scalar: Scalar::Byte, previous_of: None };
         let gap = (between > 0).then_some(gap);
-        gap.into_iter().chain(field).flat_map(slabs_of)
+        gap.into_iter().chain(field.map(words)).flat_map(slabs_of)
     })
+}
+
+/// Returns the field whose values are the bytes of `field` and have a type that the codec codes, which keeps every bit:
+/// integers are floating-point numbers of their bytes, and small ones the bytes of such numbers; the parts of a complex
+/// number are values of their own. Where short values fill no line of such numbers, the field stays as it is.
+fn words(field: Field) -> Field {
+    let (scalar, part) = match field.scalar {
+        Scalar::F64 | Scalar::ComplexF64 => (Scalar::F64, 8),
+        _ => (Scalar::F32, 4),
+    };
+    let mut n = field.n;
+    match n[0].checked_mul(field.scalar.bytes()) {
+        Some(line) if line % part == 0 => n[0] = line / part,
+        _ => return field,
+    }
+    Field { n, scalar, previous_of: None }
 }
 
 fn end(at: &FieldAt) -> u64 {

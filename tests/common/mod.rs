@@ -47,7 +47,8 @@ pub fn tempdir(name: &str) -> PathBuf {
     let this = std::thread::current().id();
     let of_name = scratch(name);
     let mut owned = OWNED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    let free = (0..).map(|k| if k == 0 { of_name.clone() } else { scratch(&format!("{name}-{k}")) });
+    let free =
+        (0..).map(|k| if k == 0 { of_name.clone() } else { scratch(&format!("{name}-{k}")) });
     for dir in free {
         if !owned.iter().any(|(thread, path, _)| *thread == this && *path == dir) {
             let lock = File::create(format!("{}.lock", dir.display())).unwrap();

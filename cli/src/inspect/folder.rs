@@ -2,7 +2,7 @@
 
 use super::listing::Listing;
 use gpuzip::error::{Code, Error, Result};
-use gpuzip::persist::{shared_folder, Header, Origin, Record};
+use gpuzip::persist::{shared_folder, Header, Origin, Place, Record};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -60,8 +60,8 @@ pub struct Content {
     pub length: u64,
     /// The records, each with why its bytes cannot be used; `None`: they are right.
     pub records: Vec<(Record, Option<String>)>,
-    /// Of each record, the generation whose file holds its bytes.
-    pub held_by: Vec<u64>,
+    /// Where the bytes of each record are.
+    pub places: Vec<Place>,
 }
 
 /// What a restart goes on from.
@@ -176,7 +176,7 @@ impl Content {
         let records = reader.records.iter().enumerate().map(|(k, record)| (*record, verdict(k)));
         Ok(Some(Ok(Content {
             records: records.collect(),
-            held_by: reader.places.iter().map(|place| place.generation).collect(),
+            places: reader.places.clone(),
             header: reader.header.clone(),
             origin: reader.origin,
             length: reader.length,

@@ -3,7 +3,7 @@
 use super::folder::{Content, Folder, Found, Generation, Rank, Restored};
 use crate::units::size;
 use gpuzip::codec::CODECS;
-use gpuzip::persist::{Kind, Record};
+use gpuzip::persist::{Kind, Place, Record};
 use serde_json::{json, Map, Value};
 use std::io::{self, BufWriter, Write};
 
@@ -29,11 +29,11 @@ pub fn codec(number: u32) -> String {
     known.map_or_else(|| format!("codec {number}"), |codec| codec.name.into())
 }
 
-fn record_line(record: &Record, held_by: Option<u64>, damage: Option<&str>) -> String {
+/// Returns the line of a record of the generation with the number `generation`.
+fn record_line(record: &Record, at: &Place, generation: u64, damage: Option<&str>) -> String {
     let head = &record.head;
     let (kind, name, number) = (head.kind.name(), head.name, head.ts);
     let what = match head.kind {
-        // The number of an array is a checksum of its shape.
         Kind::Array => format!("{kind} {name}"),
         Kind::Snapshot => format!("{name} of time step {number}"),
         Kind::Other if number < 0 => name.to_string(),
@@ -48,8 +48,13 @@ fn record_line(record: &Record, held_by: Option<u64>, damage: Option<&str>) -> S
             size(head.raw_bytes)
         ),
     };
-    let place = held_by.map_or(String::new(), |older| format!(", in generation {older}"));
-    format!("{what}, {bytes}{place}: {}", damage.unwrap_or("right"))
+    let packed =
+        if at.is_packed { format!(", packed in {}", size(at.bytes)) } else { String::new() };
+    let place = match at.generation {
+        own if own == generation => String::new(),
+        older => format!(", in generation {older}"),
+    };
+    format!("{what}, {bytes}{packed}{place}: {}", damage.unwrap_or("right"))
 }
 
 fn generation_lines(
@@ -67,7 +72,7 @@ fn generation_lines(
         0 => "right".into(),
         count => format!("{count} of {} records damaged", content.records.len()),
     };
-    let held = content.held_by.iter().filter(|older| **older != number).count();
+    let held = content.places.iter().filter(|at| at.generation != number).count();
     let held = if held > 0 { format!(", {held} of them in older files") } else { String::new() };
     writeln!(
         out,
@@ -76,10 +81,9 @@ fn generation_lines(
         size(content.length),
         content.records.len()
     )?;
-    for ((record, damage), held_by) in content.records.iter().zip(&content.held_by) {
+    for ((record, damage), at) in content.records.iter().zip(&content.places) {
         if all_records || damage.is_some() {
-            let held_by = Some(*held_by).filter(|older| *older != number);
-            writeln!(out, "    {}", record_line(record, held_by, damage.as_deref()))?;
+            writeln!(out, "    {}", record_line(record, at, number, damage.as_deref()))?;
         }
     }
     Ok(())
@@ -162,7 +166,7 @@ pub fn text(found: &Found, all_records: bool) -> io::Result<()> {
     out.flush()
 }
 
-fn record_json(record: &Record, held_by: u64, damage: Option<&str>) -> Value {
+fn record_json(record: &Record, at: &Place, damage: Option<&str>) -> Value {
     let head = &record.head;
     json!({
         "kind": head.kind.name(),
@@ -171,7 +175,8 @@ fn record_json(record: &Record, held_by: u64, damage: Option<&str>) -> Value {
         "codec": head.codec,
         "raw_bytes": head.raw_bytes,
         "stored_bytes": head.stored_bytes,
-        "in_generation": held_by,
+        "packed_bytes": at.is_packed.then_some(at.bytes),
+        "in_generation": at.generation,
         "right": damage.is_none(),
         "reason": damage,
     })
@@ -188,8 +193,8 @@ fn content_json(content: &Content) -> Map<String, Value> {
     let records = content
         .records
         .iter()
-        .zip(&content.held_by)
-        .map(|((record, damage), held_by)| record_json(record, *held_by, damage.as_deref()));
+        .zip(&content.places)
+        .map(|((record, damage), at)| record_json(record, at, damage.as_deref()));
     let records: Vec<Value> = records.collect();
     [
         ("shot", header.shot.into()),

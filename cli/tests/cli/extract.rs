@@ -2,7 +2,7 @@
 
 use super::draw::Draw;
 use super::inspect::hostile::Hostile;
-use super::inspect::{cases, damage, generation, limited, opened, publish, END};
+use super::inspect::{cases, damage, generation, limited, lines, opened, publish, END};
 use super::{json, text};
 use gpuzip::codec::{FillValue, Method};
 use gpuzip::config::{Backend, Config};
@@ -119,6 +119,42 @@ fn run(name: &str, config: Config) -> Run {
     }
     drop(session);
     Run { folder, image, live: live.unwrap(), restored }
+}
+
+/// Copies that the stage `compress` packed are shown with both sizes, and come back as they were.
+#[test]
+fn packed_copies_are_shown_and_extracted() {
+    let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join("extract-packed");
+    let _ = fs::remove_dir_all(&root);
+    fs::create_dir(&root).unwrap();
+    let folders = ["near", "far"].map(|name| root.join(name));
+    folders.iter().for_each(|folder| fs::create_dir(folder).unwrap());
+    let [near, far] = &folders;
+    let config = config(Algorithm::Revolve, |c| {
+        c.restart.folder = Some(near.clone());
+        c.restart.shared_folder = Some(far.clone());
+        c.restart.stages = vec![Name::new("compress").unwrap()];
+    });
+    let state = AppField { field: COUNT, memory: None };
+    let mut session = Session::new(config, STEPS.into(), &[state]).unwrap();
+    session.persist_open((0, 1), Box::new(Ok)).unwrap();
+    let field = Field { n: [100, 80, 1], ..COUNT };
+    let mut counts: Vec<u8> = (0..8000i64).flat_map(i64::to_ne_bytes).collect();
+    let name = Name::new("counts").unwrap();
+    let array = Array { name, field: app_field(field, &mut counts), changes_within: false };
+    session.persist_write(0, &[array], HOST).unwrap();
+    session.persist_wait().unwrap();
+    drop(session);
+
+    let line = |folder: &Path| {
+        lines(folder, &["--records"]).into_iter().find(|line| line.contains("counts")).unwrap()
+    };
+    assert_eq!(line(near), "    array counts, 62.5 KiB: right");
+    let packed = line(far);
+    assert!(packed.starts_with("    array counts, 62.5 KiB, packed in "), "{packed}");
+    extracts(far, &root.join("out"), &[]);
+    assert!(npy(&root.join("out/counts.npy")).1 == counts);
+    fs::remove_dir_all(root).unwrap();
 }
 
 fn config(algorithm: Algorithm, change: impl FnOnce(&mut Config)) -> Config {
