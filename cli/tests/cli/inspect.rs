@@ -163,8 +163,7 @@ fn the_newest_generation_that_is_right_on_all_ranks_would_be_restored() {
     assert_eq!(value["ranks"][0]["journal"], json!([1, 2, 3, 4]));
     let record = json!({
         "kind": "snapshot", "name": "snapshot", "ts": 17, "codec": 4, "raw_bytes": 4096,
-        "stored_bytes": 100,
-            "packed_bytes": null, "in_generation": 3, "right": true, "reason": null,
+        "stored_bytes": 100, "packed_bytes": null, "in_generation": 3, "right": true, "reason": null,
     });
     assert_eq!(value["ranks"][0]["generations"][1]["records"][1], record);
     // All records.
