@@ -52,6 +52,7 @@ pub fn tempdir(name: &str) -> PathBuf {
     for dir in free {
         if !owned.iter().any(|(thread, path, _)| *thread == this && *path == dir) {
             let lock = File::create(format!("{}.lock", dir.display())).unwrap();
+            // SAFETY: the call takes a descriptor that is open.
             if unsafe { libc::flock(lock.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
                 continue;
             }
