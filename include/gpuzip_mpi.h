@@ -15,7 +15,9 @@
  *
  * All ranks of the communicator make each call together; their numbers in it are those that
  * gpuzip_persist_open gets. Both calls return the same status and text on all ranks, unless MPI itself fails:
- * then the ranks are no longer in step (GPUZIP_ERR_CALLBACK). By default MPI ends the job in that case.
+ * then the ranks are no longer in step (GPUZIP_ERR_CALLBACK). By default MPI ends the job in that case. With an MPI
+ * that survives the loss of ranks (ULFM), define GPUZIP_MPI_REVOKE(comm) as MPIX_Comm_revoke(comm) before this header
+ * is included: a rank at which MPI fails calls it, so that the others end the call, too, and do not wait for that rank.
  *
  * How it works. The k files of a group are filled up with zeros to one length and cut into k - m blocks. There
  * are k *stripes*; member r has one block of stripe s: with i = (r - s) mod k, the parity block i for i < m, and
@@ -95,6 +97,7 @@ typedef struct gpuzip_mpi_job_t {
   int rank, size;
   const char *dir;
   int folder;  /* descriptor of `dir`, or -1 */
+  MPI_Comm *group; /* NULL, or the communicator of the group, if there is one yet */
   int broken;  /* MPI has failed: no further call of it is made */
   gpuzip_status_t status;
   char text[1024];
@@ -159,6 +162,10 @@ static inline int gpuzip_mpi_did(gpuzip_mpi_job_t *job, int code)
   job->status = GPUZIP_OK;
   gpuzip_mpi_fail(job, GPUZIP_ERR_CALLBACK, "MPI: %s: ranks are no longer in step", reason);
   job->broken = 1;
+#ifdef GPUZIP_MPI_REVOKE
+  if (job->group != NULL && *job->group != MPI_COMM_NULL) GPUZIP_MPI_REVOKE(*job->group);
+  if (job->comm != MPI_COMM_NULL) GPUZIP_MPI_REVOKE(job->comm);
+#endif
   return 0;
 }
 
@@ -958,6 +965,7 @@ static inline gpuzip_status_t gpuzip_mpi_protect(MPI_Comm comm, const char *dir,
   if (asked.group == 0) asked.group = asked.parity < 8 ? 8 : asked.parity + 1;
   if (asked.parity == 0) asked.parity = 1;
   gpuzip_mpi_begin(&job, comm, dir);
+  job.group = &group.comm;
   if (asked.group < 2 || asked.group > 255 || asked.parity < 1 || asked.parity >= asked.group || asked.node < 0)
     gpuzip_mpi_fail(&job, GPUZIP_ERR_ARGUMENT, "group = %d, parity = %d, node = %lld: group is from 2 to 255, parity from 1 to group - 1, node from 0 on",
                     (int)asked.group, (int)asked.parity, (long long)asked.node);
@@ -1302,6 +1310,7 @@ static inline int gpuzip_mpi_restore(gpuzip_mpi_job_t *job, int64_t generation, 
   memset(&group, 0, sizeof group);
   group.comm = MPI_COMM_NULL;
   group.file[0] = group.file[1] = group.made[0] = group.made[1] = -1;
+  job->group = &group.comm;
   if (gpuzip_mpi_seek(job, generation, holders, lacking, lock))
     for (kind = 0; kind < 2; kind++) {
       memset(arrived, 0, (size_t)job->size);
@@ -1312,7 +1321,10 @@ static inline int gpuzip_mpi_restore(gpuzip_mpi_job_t *job, int64_t generation, 
           unlinkat(job->folder, name.text, 0);
         }
     }
-  if (!gpuzip_mpi_all(job)) return 0;
+  if (!gpuzip_mpi_all(job)) {
+    job->group = NULL;
+    return 0;
+  }
   own = (unsigned char)!gpuzip_mpi_rejoin(job, generation, &group, holders, &lacks);
   if (gpuzip_mpi_all(job)) named = gpuzip_mpi_named(job, generation, "no copies give back the files of rank", own, lacking, done);
   if (job->status >= 0 && !named) {
@@ -1331,6 +1343,7 @@ static inline int gpuzip_mpi_restore(gpuzip_mpi_job_t *job, int64_t generation, 
   }
   gpuzip_mpi_all(job);
   gpuzip_mpi_leave(job, &group);
+  job->group = NULL;
   return job->status >= 0 && !named;
 }
 
