@@ -29,17 +29,17 @@ pub(super) fn slabs(fields: &[FieldAt], bytes: u64) -> impl Iterator<Item = Fiel
     })
 }
 
-/// Returns the field whose values are the bytes of `field` and have a type that the codec codes, which keeps every bit:
-/// integers are floating-point numbers of their bytes, and small ones the bytes of such numbers; the parts of a complex
-/// number are values of their own. Where short values fill no line of such numbers, the field stays as it is.
+/// Returns the bytes of `field` as a field of a type that the codec codes, which keeps every bit, whatever it means:
+/// both parts of a complex number are values, and four bytes of integers are one. A field whose lines are no such
+/// values stays as it is.
 fn words(field: Field) -> Field {
-    let (scalar, part) = match field.scalar {
-        Scalar::F64 | Scalar::ComplexF64 => (Scalar::F64, 8),
-        _ => (Scalar::F32, 4),
+    let scalar = match field.scalar {
+        Scalar::F64 | Scalar::ComplexF64 => Scalar::F64,
+        _ => Scalar::F32,
     };
     let mut n = field.n;
     match n[0].checked_mul(field.scalar.bytes()) {
-        Some(line) if line % part == 0 => n[0] = line / part,
+        Some(line) if line % scalar.bytes() == 0 => n[0] = line / scalar.bytes(),
         _ => return field,
     }
     Field { n, scalar, previous_of: None }
