@@ -56,9 +56,9 @@ fn files_of_lost_nodes_come_back_as_they_were() {
     }
 }
 
-/// A rank is killed, and the job goes on under Open MPI's ULFM with a spare rank and the same bits: killed while it
-/// steps, writes or protects generations. Open MPI 5.0 itself hangs now and then, more often on a loaded machine, for example
-/// in `MPIX_Comm_shrink`: a job that does not end runs again, twice at most.
+/// Under Open MPI's ULFM one rank of a job is killed while it steps, writes or protects generations. A spare rank takes
+/// its place, and the result has the bits of a job without a loss. Open MPI 5.0 itself hangs now and then, more often on
+/// a loaded machine, for example in `MPIX_Comm_shrink`: a job that does not end runs again, twice at most.
 #[test]
 fn a_job_goes_on_without_the_rank_that_was_lost() {
     let dir = tempdir("mpi-survives");
