@@ -113,11 +113,17 @@ pub(super) fn bound(
         _ => Default::default(),
     };
     let mut written = moved.d2h;
-    if tiers.raw_slots.is_some() {
-        // A snapshot that is fetched is compressed, and decoded afterwards. The schedule with the
+    if let Some(raw_slots) = tiers.raw_slots {
+        // Every snapshot is decoded that a cache of the raw slots alone would fetch. The schedule with the
         // fewest fetches may have more write-backs than the plan.
         let raw = if tiers.storage.zero_copy { 0.0 } else { costs.raw_copy() };
-        stream += moved.h2d as f64 * (costs.decompress - raw).max(0.0);
+        let more = (costs.decompress - raw).max(0.0);
+        let enough = ((limit - stream) / more).ceil() as u64;
+        let decoded = match schedule.transfers(raw_slots, enough)? {
+            Some(transfers) if raw_slots < cache => transfers.h2d.max(moved.h2d),
+            _ => moved.h2d,
+        };
+        stream += decoded as f64 * more;
         written = 0;
     }
     let link = forward + moved.h2d as f64 * own * costs.upload;

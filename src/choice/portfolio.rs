@@ -95,7 +95,11 @@ pub(super) fn portfolio(steps: u32, most: u32, cache: u32, grid: Spacing) -> Res
         let chunks = ladder(2, steps / starts, 10);
         let is_coarse = !is_fine && starts < all_starts;
         for chunk in chunks.into_iter().step_by(if is_coarse { 2 } else { 1 }) {
-            for inner in (0..=left.max(1)).map(|less| cache.saturating_sub(less)) {
+            // Without numbers that do not depend on the cache, 310 steps found short intervals with one slot only
+            // from some budgets, and a quarter more of host memory made the plan 4.8 % slower.
+            let of_cache = (0..=left.max(1)).map(|less| cache.saturating_sub(less));
+            let few = if is_fine { spread(chunk, 1) } else { Vec::new() };
+            for inner in of_cache.chain(few) {
                 let snapshots = starts.saturating_add(inner).min(most);
                 nested(&mut members, steps, snapshots, chunk, &[inner])?;
             }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::cases::cases;
 use crate::choice::tier_spec::tests::of_slots as tiers;
-use crate::choice::{lower_bound, Coded, Cut, Job, State, Storage};
+use crate::choice::{choose_among, lower_bound, storage_options, Coded, Cut, Job, State, Storage};
 use crate::codec::{Method, Settings};
 use crate::config::Config;
 use crate::plan::{Claims, Plan, Policy};
@@ -443,7 +443,7 @@ fn raw_coded_and_mixed(ratio: f64, op: f64, zero_copy: bool) -> [TierSpec; 3] {
     let job = Job::new(config, State::Bytes { all, previous: 0 });
     let codec = Settings::default().with(Method::Lorenzo);
     let coded = |coded| Storage { codec: codec.clone(), coded, ..Storage::raw(&job) };
-    [Storage::raw(&job), coded(Coded::All), coded(Coded::Moved)]
+    [Storage::raw(&job), coded(Coded::All), coded(Coded::Moved(0))]
         .map(|storage| TierSpec::of(&storage, &job).unwrap())
 }
 
@@ -471,6 +471,58 @@ fn mixed_storage_is_ahead_where_coding_takes_long() {
         assert!((found.simulation.over_problem_ideal() - own.min(other)).abs() < 1e-9);
         let bound = lower_bound(n, &mixed, 0).unwrap() / mixed.costs.problem_ideal(n, 1);
         assert!((1.0..=own).contains(&bound), "{what}: {bound}");
+    }
+}
+
+/// More device memory makes no plan with mixed storage slower: the cache may be divided so that it has the fewest
+/// raw states, which a slow link asks for, and the division with the most raw states competes.
+#[test]
+fn mixed_storage_divides_the_cache_as_is_quickest() {
+    let all = 1u64 << 20;
+    let chosen = |eighths: u64, gbs: f64, cache: u32| {
+        let codec = CodecProfile {
+            compress_gbs: 20.0,
+            decompress_gbs: 20.0,
+            ..CodecProfile::typical(4, 20.0, true)
+        };
+        let config = Config::default().with(|c| {
+            c.codec.settings = Settings::default().with(Method::Lorenzo);
+            c.codec.compression_factor = 20.0;
+            c.tiers.mixed_storage = Some(true);
+            c.tiers.cache = cache;
+            (c.tiers.device_budget, c.tiers.host_budget) = (eighths * all / 8, 30 * all);
+            c.device.profile = Some(Profile {
+                h2d_gbs: gbs,
+                d2h_gbs: gbs,
+                codecs: vec![codec],
+                forward_ms: 1.0,
+                backward_ms: 1.0,
+                d2d_gbs: 100.0,
+                ..Profile::free()
+            });
+        });
+        let job = Job::new(config.clone(), State::Bytes { all, previous: 0 });
+        let options = storage_options(&job).unwrap();
+        let offered: Vec<_> = options.iter().map(|tiers| (tiers.raw_slots, tiers.cache)).collect();
+        let choice = choose_among(&config, 400, &[options]).unwrap();
+        (choice.predicted.unwrap(), choice.plans[0].raw_slots, choice.plans[0].cache, offered)
+    };
+    for gbs in [0.002, 0.1, 100.0] {
+        let predicted: Vec<f64> = (20..80).map(|eighths| chosen(eighths, gbs, 0).0).collect();
+        let is_slower = |pair: &[f64]| pair[1] > pair[0] * (1.0 + 1e-9);
+        assert!(!predicted.windows(2).any(is_slower), "{gbs} GB/s: {predicted:?}");
+    }
+    let (slow, quick) = (chosen(64, 0.002, 0), chosen(64, 100.0, 0));
+    assert!(slow.1 == 2 && quick.1 > 2, "{slow:?} and {quick:?}");
+    // With the number of slots that a plan has in all, its division is the only one.
+    for plan in [slow, quick] {
+        let (predicted, raw, cache, offered) =
+            chosen(64, if plan.1 == 2 { 0.002 } else { 100.0 }, plan.2);
+        assert_eq!(
+            (predicted, raw, cache, offered),
+            (plan.0, plan.1, plan.2, vec![(Some(raw), Some(cache))])
+        );
+        assert_eq!(plan.3.len(), 2);
     }
 }
 

@@ -28,6 +28,7 @@ pub fn storage_options(job: &Job) -> Result<Vec<TierSpec>> {
             tiers => options.push(tiers?),
         }
     }
+    divide_once(job, &mut options);
     check_disk(job, &options)?;
     warn_of_sizes(job, &options);
     let others = [around_cache(job, &options)?, of_one_memory(job, &options)?];
@@ -94,6 +95,27 @@ fn around_cache(job: &Job, options: &[TierSpec]) -> Result<Vec<TierSpec>> {
         is_alike && copy > upload.min(download)
     };
     options.iter().filter(is_slow).map(|tiers| TierSpec::of(&tiers.storage, &job)).collect()
+}
+
+/// Leaves the divisions of the device cache between raw states and compressed snapshots that a plan may need:
+/// those with the fewest raw states if they have more slots in all, and alone if they have as many as
+/// `cache_capacity` says, with which a plan of either division names itself.
+fn divide_once(job: &Job, options: &mut Vec<TierSpec>) {
+    let is_mixed = |tiers: &TierSpec| matches!(tiers.storage.coded, Coded::Moved(_));
+    for k in (1..options.len()).rev() {
+        let [most_raw, fewest_raw] = &options[k - 1..=k] else { continue };
+        if !is_mixed(most_raw)
+            || !is_mixed(fewest_raw)
+            || most_raw.storage.codec != fewest_raw.storage.codec
+        {
+            continue;
+        }
+        if fewest_raw.cache <= most_raw.cache {
+            options.remove(k);
+        } else if fewest_raw.cache == Some(job.config.tiers.cache) {
+            options.remove(k - 1);
+        }
+    }
 }
 
 /// Fails if the disk holds no snapshot. Warns if host memory has no room for the staging buffers.
@@ -318,16 +340,17 @@ mod tests {
                 .iter()
                 .map(|o| (o.storage.coded == Coded::None, o.storage.zero_copy, o.beside_cache))
                 .collect();
-            // Raw, and compressed or mixed.
+            // Raw, and compressed or, with most and with fewest raw states in the cache, mixed.
             let coded = (false, true, 2 * state);
-            assert_eq!(seen, [(true, true, 0), coded]);
+            let divisions = if mixed_storage == Some(true) { 2 } else { 1 };
+            assert_eq!(seen, [vec![(true, true, 0)], vec![coded; divisions]].concat());
             assert_eq!(options[0].cache, Some(6));
             let choice = choose_among(&config, 500, &[options]).unwrap();
             assert!(choice.plans[0].zero_copy);
-            choice.alternative
+            choice.alternative > 0
         };
         for mixed in [None, Some(false), Some(true)] {
-            assert_eq!((chosen(1e6, 600, mixed), chosen(0.05, 40, mixed)), (0, 1));
+            assert_eq!((chosen(1e6, 600, mixed), chosen(0.05, 40, mixed)), (false, true));
         }
     }
 }

@@ -53,7 +53,7 @@ pub struct TierSpec {
 const LEAST_CODED: u32 = 3;
 
 /// The least number of slots for raw snapshots with mixed storage.
-const LEAST_RAW: u32 = 2;
+pub(super) const LEAST_RAW: u32 = 2;
 
 impl TierSpec {
     /// Returns the tiers of a job whose snapshots are stored like this.
@@ -119,7 +119,7 @@ impl TierSpec {
             sweeps: schedule.sweeps.max(1),
         };
         match storage.coded {
-            Coded::Moved => tiers.mixed(),
+            Coded::Moved(raw) => tiers.mixed(raw),
             _ => Ok(tiers),
         }
     }
@@ -194,14 +194,15 @@ impl TierSpec {
         TierSpec { costs: self.costs.in_macro_steps(macro_steps), claims, ..self }
     }
 
-    /// Returns these tiers for mixed storage: raw states take as much of the device cache as leaves
-    /// room for [`LEAST_CODED`] compressed snapshots, and compressed snapshots the rest.
-    fn mixed(&self) -> Result<Self> {
+    /// Returns these tiers for mixed storage with `raw` raw states in the device cache, and compressed snapshots
+    /// in the rest of it; 0: raw states take as much as leaves room for [`LEAST_CODED`] compressed snapshots.
+    fn mixed(&self, raw: u32) -> Result<Self> {
         let (state, slot) = (self.costs.state_bytes, self.slot_bytes);
         let coded = u64::from(LEAST_CODED).saturating_mul(slot);
         let left = self.packed_bytes.unwrap_or(0).saturating_sub(coded);
         let most = self.cache.unwrap_or(0).saturating_sub(LEAST_CODED);
-        match self.with_raw(slots_of(left, state).min(most)) {
+        let most = slots_of(left, state).min(most);
+        match self.with_raw(if raw > 0 { raw.min(most) } else { most }) {
             Some(mixed) => Ok(mixed),
             None => fail!(
                 Budget,

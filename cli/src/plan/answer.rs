@@ -89,7 +89,7 @@ fn stored(best: &Candidate, machine: &Machine) -> String {
     let way = &machine.ways[best.alternative];
     let how = match &way.codec {
         None => "with raw snapshots".into(),
-        Some(codec) if way.coded == Coded::Moved => {
+        Some(codec) if matches!(way.coded, Coded::Moved(_)) => {
             format!(
                 "with raw snapshots on the device and compressed ones elsewhere ({})",
                 codec.name

@@ -263,7 +263,7 @@ impl fmt::Display for Way {
         let name = self.codec.as_ref().map_or("raw", |codec| &codec.name);
         let more = match (self.cut, self.coded) {
             (Cut::Levels, _) => ", shared",
-            (Cut::Whole, Coded::Moved) => ", mixed",
+            (Cut::Whole, Coded::Moved(_)) => ", mixed",
             (Cut::Whole, Coded::ByLanes(_)) => ", by threads",
             (Cut::Whole, _) => "",
         };

@@ -41,7 +41,7 @@ pub fn lines(best: &Candidate, machine: &Machine, arguments: &Arguments) -> Vec<
         Some(codec) => lines.extend(of_codec(codec)),
         None => lines.push("compressor = none".into()),
     }
-    if *coded == Coded::Moved {
+    if matches!(coded, Coded::Moved(_)) {
         lines.push("mixed_storage = 1".into());
     }
     let threads = match coded {
