@@ -1,8 +1,9 @@
 //! The residuals of a tile as rows of eight numbers, stored bit by bit. The rows have no signs and leave
 //! low bytes out; other than that, they are those of `lorenzo`.
 
+use super::super::lorenzo::grid::TilePlace;
 use super::super::quantize::{
-    low_bytes, put_word, to_bytes, to_rows, transposed, used_bytes, word, Numbers, ROWS, TILE,
+    put_word, transposed, used_bytes, word, Numbers, LINE, LINES, ROWS, TILE,
 };
 use super::{BYTES, SPARE};
 
@@ -13,47 +14,59 @@ const EIGHT: u64 = 0x0101_0101_0101_0101;
 #[derive(Clone)]
 #[repr(C, align(64))]
 pub(super) struct Rows {
-    /// Element k: the rows of byte k of every number, from the lowest byte on that is in rows.
-    slices: [[u8; TILE]; 4],
-    /// Element i is the byte of number i that is on its way into the rows, or out of them.
-    bytes: [u8; TILE],
+    /// Element k: byte k of every number, or the rows of these bytes.
+    bytes: [[u8; TILE]; 4],
     /// Widths of the rows, in bits.
     widths: [u8; ROWS],
 }
 
 impl Rows {
-    pub(super) const NEW: Self =
-        Rows { slices: [[0; TILE]; 4], bytes: [0; TILE], widths: [0; ROWS] };
+    pub(super) const NEW: Self = Rows { bytes: [[0; TILE]; 4], widths: [0; ROWS] };
 
-    /// Writes the widths and the rows of the numbers without their `low` low bytes to `to` from `at` on.
-    /// Returns where they end.
+    /// Writes the numbers to `to` from `at` on: their widths, the rows and the low bytes. Returns the
+    /// number of low bytes, and where they end.
     #[inline(always)]
     pub(super) fn put(
         &mut self,
         x: &Numbers,
-        low: usize,
+        place: &TilePlace,
         to: &mut [u8; BYTES],
         mut at: usize,
-    ) -> usize {
-        let Rows { slices, bytes, widths } = self;
+    ) -> (usize, usize) {
+        let Rows { bytes, widths } = self;
         let mut all = 0;
         for i in 0..TILE {
             all |= x[i] as u32;
         }
-        let count = used_bytes(all as u64).saturating_sub(low);
-        widths.fill(0);
-        for (k, rows) in slices[..count].iter_mut().enumerate() {
+        let count = used_bytes(all as u64);
+        for (k, bytes) in bytes[..count].iter_mut().enumerate() {
             for i in 0..TILE {
-                bytes[i] = (x[i] as u32 >> (8 * (low + k))) as u8;
+                bytes[i] = (x[i] as u32 >> (8 * k)) as u8;
             }
-            to_rows::<false>(bytes, rows);
+        }
+        let mut columns = [0; ROWS];
+        for (k, bytes) in bytes[..count].iter().enumerate() {
             for j in 0..ROWS {
-                let row = word(rows, 8 * j);
-                widths[j] = if row == 0 { widths[j] } else { (8 * k + used_bytes(row)) as u8 };
+                let mut row = word(bytes, 8 * j);
+                row |= row >> 32;
+                row |= row >> 16;
+                row |= row >> 8;
+                columns[j] |= (row as u32 & 0xFF) << (8 * k);
+            }
+        }
+        for j in 0..ROWS {
+            widths[j] = (32 - columns[j].leading_zeros()) as u8;
+        }
+        let low = low_bytes_of(widths, place);
+        for bytes in &mut bytes[low..count] {
+            for j in 0..ROWS {
+                let row = word(bytes, 8 * j);
+                put_word(bytes, 8 * j, transposed(row));
             }
         }
         let (mut least, mut most) = (32, 0);
         for j in 0..ROWS {
+            widths[j] = widths[j].saturating_sub(8 * low as u8);
             least = least.min(widths[j]);
             most = most.max(widths[j]);
         }
@@ -64,16 +77,22 @@ impl Rows {
             put_word(to, at, transposed(word(widths, 8 * i) - least as u64 * EIGHT));
             at += bits;
         }
-        match count {
+        let rows = &bytes[low..count];
+        at = match count - low {
             0 => at,
-            1 => put_rows::<1>(slices, widths, to, at),
-            2 => put_rows::<2>(slices, widths, to, at),
-            _ => put_rows::<4>(slices, widths, to, at),
+            1 => put_rows::<1>(rows, widths, to, at),
+            2 => put_rows::<2>(rows, widths, to, at),
+            3 => put_rows::<3>(rows, widths, to, at),
+            _ => put_rows::<4>(rows, widths, to, at),
+        };
+        for bytes in &bytes[..low] {
+            at = put_bytes(bytes, place, to, at);
         }
+        (low, at)
     }
 
-    /// Reads what `put` wrote; the low bytes of the numbers are 0. Returns where the rows end, or `None`
-    /// if that is behind `end`.
+    /// Reads what `put` wrote, with this number of low bytes, and takes the signs back to where they were.
+    /// Returns where the numbers end, or `None` if that is behind `end`.
     #[inline(always)]
     pub(super) fn get(
         &mut self,
@@ -81,9 +100,10 @@ impl Rows {
         mut at: usize,
         end: usize,
         low: usize,
+        place: &TilePlace,
         x: &mut Numbers,
     ) -> Option<usize> {
-        let Rows { slices, bytes, widths } = self;
+        let Rows { bytes, widths } = self;
         let (least, bits) = (from[at], from[at + 1] as usize);
         at += 2;
         if bits > 6 || least > 32 || end < at + ROWS / 8 * bits {
@@ -91,67 +111,148 @@ impl Rows {
         }
         let (mut sum, mut most) = (0, 0);
         for i in 0..ROWS / 8 {
-            let eight = transposed(low_bytes(word(from, at), bits)) + least as u64 * EIGHT;
-            put_word(widths, 8 * i, eight);
+            let eight = word(from, at) & ((1 << (8 * bits)) - 1);
+            put_word(widths, 8 * i, transposed(eight) + least as u64 * EIGHT);
             at += bits;
         }
         for &width in widths.iter() {
             sum += width as usize;
             most = width.max(most);
         }
-        if most as usize > 32 - 8 * low || end < at + sum {
+        let count = low + (most as usize).div_ceil(8);
+        if count > 4 || end < at + sum + low * place.values() {
             return None;
         }
-        let count = (most as usize).div_ceil(8);
-        match count {
+        let rows = &mut bytes[low..count];
+        match count - low {
             0 => {}
-            1 => get_rows::<1>(from, at, widths, slices),
-            2 => get_rows::<2>(from, at, widths, slices),
-            _ => get_rows::<4>(from, at, widths, slices),
+            1 => get_rows::<1>(from, at, widths, rows),
+            2 => get_rows::<2>(from, at, widths, rows),
+            3 => get_rows::<3>(from, at, widths, rows),
+            _ => get_rows::<4>(from, at, widths, rows),
         }
-        x.fill(0);
-        for (k, rows) in slices[..count].iter().enumerate() {
-            to_bytes::<false>(rows, bytes);
-            for i in 0..TILE {
-                x[i] |= (bytes[i] as i32) << (8 * (low + k));
+        at += sum;
+        for (k, bytes) in rows.iter_mut().enumerate() {
+            for j in 0..ROWS {
+                let bits = 8 * widths[j].saturating_sub(8 * k as u8).min(8) as u32;
+                // Two shifts, because one shift by 64 is not defined.
+                let row = word(bytes, 8 * j) & !(u64::MAX << (bits / 2) << (bits - bits / 2));
+                put_word(bytes, 8 * j, transposed(row));
             }
         }
-        Some(at + sum)
+        for bytes in &mut bytes[..low] {
+            at = get_bytes(from, at, place, bytes);
+        }
+        match count {
+            0 => x.fill(0),
+            1 => join::<1>(bytes, x),
+            2 => join::<2>(bytes, x),
+            3 => join::<3>(bytes, x),
+            _ => join::<4>(bytes, x),
+        }
+        Some(at)
     }
+}
+
+/// Chooses how many low bytes of the numbers are stored as bytes.
+#[inline(always)]
+fn low_bytes_of(widths: &[u8; ROWS], place: &TilePlace) -> usize {
+    let mut rows = ROWS;
+    if !place.whole() {
+        rows = (0..LINES).map(|r| place.line(r).1.div_ceil(8)).sum();
+    }
+    let mut wasted = [0; 4];
+    for low in 1..4 {
+        for j in 0..ROWS {
+            wasted[low] += (8 * low as u32).saturating_sub(widths[j] as u32);
+        }
+        // Rows beyond the array have width 0.
+        wasted[low] -= (8 * low * (ROWS - rows)) as u32;
+    }
+    (1..4).rev().find(|&low| 4 * wasted[low] <= rows as u32).unwrap_or(0)
 }
 
 /// Writes the rows, of at most `N` bytes of every number.
 #[inline(always)]
 fn put_rows<const N: usize>(
-    slices: &[[u8; TILE]; 4],
+    rows: &[[u8; TILE]],
     widths: &[u8; ROWS],
     to: &mut [u8; BYTES],
     mut at: usize,
 ) -> usize {
+    let Some(rows) = rows.first_chunk::<N>() else { return at };
     for j in 0..ROWS {
         for k in 0..N {
-            put_word(to, at % (BYTES - SPARE) + 8 * k, word(&slices[k], 8 * j));
+            put_word(to, at % (BYTES - SPARE) + 8 * k, word(&rows[k], 8 * j));
         }
         at += widths[j] as usize;
     }
     at
 }
 
-/// Reads what `put_rows` wrote.
+/// Reads what `put_rows` wrote, and more behind each row.
 #[inline(always)]
 fn get_rows<const N: usize>(
     from: &[u8; BYTES],
     mut at: usize,
     widths: &[u8; ROWS],
-    slices: &mut [[u8; TILE]; 4],
+    rows: &mut [[u8; TILE]],
 ) {
+    let Some(rows) = rows.first_chunk_mut::<N>() else { return };
     for j in 0..ROWS {
-        let width = widths[j] as usize;
         for k in 0..N {
-            let row = word(from, at % (BYTES - SPARE) + 8 * k);
-            let row = if 8 * k < width { low_bytes(row, width - 8 * k) } else { 0 };
-            put_word(&mut slices[k], 8 * j, row);
+            put_word(&mut rows[k], 8 * j, word(from, at % (BYTES - SPARE) + 8 * k));
         }
-        at += width;
+        at += widths[j] as usize;
     }
+}
+
+/// Joins the `N` bytes of every number, whose lowest bit is the sign.
+#[inline(always)]
+fn join<const N: usize>(bytes: &[[u8; TILE]; 4], x: &mut Numbers) {
+    for i in 0..TILE {
+        let mut number = 0;
+        for k in 0..N {
+            number |= (bytes[k][i] as u32) << (8 * k);
+        }
+        x[i] = (number >> 1) as i32 ^ -((number & 1) as i32);
+    }
+}
+
+/// Writes a byte of every value that the array has. Returns where they end.
+#[inline(always)]
+pub(super) fn put_bytes(
+    bytes: &[u8; TILE],
+    place: &TilePlace,
+    to: &mut [u8; BYTES],
+    mut at: usize,
+) -> usize {
+    if place.whole() {
+        to[at..at + TILE].copy_from_slice(bytes);
+        return at + TILE;
+    }
+    for r in 0..LINES {
+        to[at..at + LINE].copy_from_slice(&bytes[LINE * r..LINE * (r + 1)]);
+        at += place.line(r).1;
+    }
+    at
+}
+
+/// Reads what `put_bytes` wrote. Returns where it ends.
+#[inline(always)]
+pub(super) fn get_bytes(
+    from: &[u8; BYTES],
+    mut at: usize,
+    place: &TilePlace,
+    bytes: &mut [u8; TILE],
+) -> usize {
+    if place.whole() {
+        bytes.copy_from_slice(&from[at..at + TILE]);
+        return at + TILE;
+    }
+    for r in 0..LINES {
+        bytes[LINE * r..LINE * (r + 1)].copy_from_slice(&from[at..at + LINE]);
+        at += place.line(r).1;
+    }
+    at
 }

@@ -169,7 +169,7 @@ fn a_stream_by_hand() {
     let stream = round_trip([32, 8, 8], &x).unwrap();
     let tile = &stream[24..stream.len() - 2];
     // One tile is stored, at offset 0.
-    assert_eq!((word(&stream, 0), word(&stream, 8), word(&stream, 16)), (0, 1, 0));
+    assert_eq!((word(&stream, 0), word(&stream, 8), word(&stream, 16)), (1, 1, 0));
     assert_eq!(stream[stream.len() - 2..], (tile.len() as u16).to_le_bytes());
     // z = 23, so that the integer is 1; two differences, no low bytes, no values apart; E = 128.
     assert_eq!(tile[..4], [23, 2, 128, 0]);
