@@ -57,7 +57,7 @@ impl Rows {
         for j in 0..ROWS {
             widths[j] = (32 - columns[j].leading_zeros()) as u8;
         }
-        let low = low_bytes_of(widths, place);
+        let low = low_bytes_of(widths);
         for bytes in &mut bytes[low..count] {
             for j in 0..ROWS {
                 let row = word(bytes, 8 * j);
@@ -73,8 +73,12 @@ impl Rows {
         let bits = 8 - (most - least).leading_zeros() as usize;
         to[at..at + 2].copy_from_slice(&[least, bits as u8]);
         at += 2;
+        let mut eights = [0; ROWS / 8];
         for i in 0..ROWS / 8 {
-            put_word(to, at, transposed(word(widths, 8 * i) - least as u64 * EIGHT));
+            eights[i] = transposed(word(widths, 8 * i) - least as u64 * EIGHT);
+        }
+        for eight in eights {
+            put_word(to, at, eight);
             at += bits;
         }
         let rows = &bytes[low..count];
@@ -110,10 +114,13 @@ impl Rows {
             return None;
         }
         let (mut sum, mut most) = (0, 0);
-        for i in 0..ROWS / 8 {
-            let eight = word(from, at) & ((1 << (8 * bits)) - 1);
-            put_word(widths, 8 * i, transposed(eight) + least as u64 * EIGHT);
+        let mut eights = [0; ROWS / 8];
+        for eight in &mut eights {
+            *eight = word(from, at) & ((1 << (8 * bits)) - 1);
             at += bits;
+        }
+        for i in 0..ROWS / 8 {
+            put_word(widths, 8 * i, transposed(eights[i]) + least as u64 * EIGHT);
         }
         for &width in widths.iter() {
             sum += width as usize;
@@ -156,20 +163,14 @@ impl Rows {
 
 /// Chooses how many low bytes of the numbers are stored as bytes.
 #[inline(always)]
-fn low_bytes_of(widths: &[u8; ROWS], place: &TilePlace) -> usize {
-    let mut rows = ROWS;
-    if !place.whole() {
-        rows = (0..LINES).map(|r| place.line(r).1.div_ceil(8)).sum();
-    }
+fn low_bytes_of(widths: &[u8; ROWS]) -> usize {
     let mut wasted = [0; 4];
     for low in 1..4 {
         for j in 0..ROWS {
             wasted[low] += (8 * low as u32).saturating_sub(widths[j] as u32);
         }
-        // Rows beyond the array have width 0.
-        wasted[low] -= (8 * low * (ROWS - rows)) as u32;
     }
-    (1..4).rev().find(|&low| 4 * wasted[low] <= rows as u32).unwrap_or(0)
+    (1..4).rev().find(|&low| 4 * wasted[low] <= ROWS as u32).unwrap_or(0)
 }
 
 /// Writes the rows, of at most `N` bytes of every number.
