@@ -2,15 +2,14 @@
 
 use super::super::quantize::{put_word, word, TILE};
 use super::value::MOST;
-use super::{BYTES, SPARE};
+use super::{Room, BYTES, SPARE};
 
 /// Number of runs of lost bits. Each begins at a byte, so that they are written at the same time.
 const RUNS: usize = 4;
 /// The most bytes of a run: a power of two, within which places need no check.
 const RUN: usize = 1024;
-/// Numbers of pairs of values, of words, which have the bits of two pairs, and of words of a run.
-const PAIRS: usize = TILE / 2;
-const WORDS: usize = PAIRS / 2;
+/// Numbers of words, which have the bits of four values, and of words of a run.
+const WORDS: usize = TILE / 4;
 const WORDS_OF_RUN: usize = WORDS / RUNS;
 // A word fits one of 64 bits behind up to seven bits.
 const _: () = assert!(4 * MOST + 7 < 64 && (4 * MOST * WORDS_OF_RUN) / 8 <= RUN);
@@ -21,9 +20,7 @@ const _: () = assert!(4 * MOST + 7 < 64 && (4 * MOST * WORDS_OF_RUN) / 8 <= RUN)
 pub(super) struct Lost {
     pub bits: [u16; TILE],
     pub counts: [u16; TILE],
-    /// The bits of two values, and their number.
-    pairs: [u32; PAIRS],
-    of_pairs: [u16; PAIRS],
+    /// The bits of four values, and their number.
     words: [u64; WORDS],
     lengths: [u32; WORDS],
     /// The runs while they are written.
@@ -34,8 +31,6 @@ impl Lost {
     pub(super) const NEW: Self = Lost {
         bits: [0; TILE],
         counts: [0; TILE],
-        pairs: [0; PAIRS],
-        of_pairs: [0; PAIRS],
         words: [0; WORDS],
         lengths: [0; WORDS],
         room: [[0; RUN + SPARE]; RUNS],
@@ -45,11 +40,8 @@ impl Lost {
     /// and where the last one ends, if the first one begins at `at`.
     #[inline(always)]
     fn runs(&mut self, at: usize) -> [usize; RUNS + 1] {
-        for i in 0..PAIRS {
-            self.of_pairs[i] = self.counts[i] + self.counts[PAIRS + i];
-        }
         for i in 0..WORDS {
-            self.lengths[i] = (self.of_pairs[i] + self.of_pairs[WORDS + i]) as u32;
+            self.lengths[i] = (0..4).fold(0, |sum, k| sum + self.counts[WORDS * k + i] as u32);
         }
         let mut runs = [at; RUNS + 1];
         for (k, run) in self.lengths.as_chunks::<WORDS_OF_RUN>().0.iter().enumerate() {
@@ -60,15 +52,15 @@ impl Lost {
 
     /// Writes the lost bits to `to` from `at` on. Returns where they end.
     #[inline(always)]
-    pub(super) fn put(&mut self, to: &mut [u8; BYTES], at: usize) -> usize {
+    pub(super) fn put(&mut self, to: &mut Room, at: usize) -> usize {
         let runs = self.runs(at);
-        for i in 0..PAIRS {
-            self.pairs[i] =
-                self.bits[i] as u32 | (self.bits[PAIRS + i] as u32) << (self.counts[i] & 31);
-        }
         for i in 0..WORDS {
-            self.words[i] =
-                self.pairs[i] as u64 | (self.pairs[WORDS + i] as u64) << (self.of_pairs[i] & 63);
+            let (mut word, mut length) = (0, 0);
+            for k in 0..4 {
+                word |= (self.bits[WORDS * k + i] as u64) << length;
+                length += self.counts[WORDS * k + i] as u32;
+            }
+            self.words[i] = word;
         }
         let (mut bits, mut length, mut ats) = ([0; RUNS], [0; RUNS], [0; RUNS]);
         for i in 0..WORDS_OF_RUN {
@@ -92,7 +84,7 @@ impl Lost {
     /// Reads the lost bits whose numbers are in `counts`. Returns where they end, or `None` if that is
     /// behind `end`. The bits above the number of a value are undefined.
     #[inline(always)]
-    pub(super) fn get(&mut self, from: &[u8; BYTES], at: usize, end: usize) -> Option<usize> {
+    pub(super) fn get(&mut self, from: &Room, at: usize, end: usize) -> Option<usize> {
         let runs = self.runs(at);
         if runs[RUNS] > end {
             return None;
@@ -106,12 +98,11 @@ impl Lost {
             }
         }
         for i in 0..WORDS {
-            self.pairs[i] = self.words[i] as u32;
-            self.pairs[WORDS + i] = (self.words[i] >> (self.of_pairs[i] & 63)) as u32;
-        }
-        for i in 0..PAIRS {
-            self.bits[i] = self.pairs[i] as u16;
-            self.bits[PAIRS + i] = (self.pairs[i] >> (self.counts[i] & 31)) as u16;
+            let mut word = self.words[i];
+            for k in 0..4 {
+                self.bits[WORDS * k + i] = word as u16;
+                word >>= self.counts[WORDS * k + i] & 63;
+            }
         }
         Some(runs[RUNS])
     }

@@ -1,12 +1,12 @@
 //! `lossless`: every bit of every value comes back; smooth fields take fewer bytes.
 //!
 //! The values of a tile are aligned to the largest exponent of the tile, as integers of at most 31 digits.
-//! The integers are predicted and stored as those of `lorenzo`: differences along the
-//! dimensions, in rows of fixed width (lorenzo/mod.rs has tiles, differences and rows). The bits that a
-//! value loses by the alignment are stored as they are. No rounding takes part: the prediction and the
-//! alignment are integer arithmetic. That a predicted floating-point number is coded by the difference of
-//! integers is from Lindstrom and Isenburg, "Fast and Efficient Compression of Floating-Point Data",
-//! IEEE TVCG 12 (2006); their integers are the bits of single values, without a common exponent.
+//! The integers are predicted and stored as those of `lorenzo`: differences along the dimensions, in rows
+//! of fixed width (lorenzo/mod.rs has tiles, differences and rows). The bits that a value loses by the
+//! alignment are stored as they are. No rounding takes part: the prediction and the alignment are integer
+//! arithmetic. That a predicted floating-point number is coded by the difference of integers is from
+//! Lindstrom and Isenburg, "Fast and Efficient Compression of Floating-Point Data", IEEE TVCG 12 (2006);
+//! their integers are the bits of single values, without a common exponent.
 //!
 //! # Stream
 //! The stream is that of `lorenzo`, with 1 in place of the unit; a tile that is not stored has the value
@@ -24,9 +24,8 @@
 //! | b times the values | the low bytes: the lowest one of every residual, line by line, then the next ones; places beyond the array have none |
 //! | c times the values | the low bytes of the significands, in the same order |
 //! | | the lost bits, in four runs |
-//! | 32 | if bit 5 is set: which bytes of a mask of 2048 bits are not 0 |
-//! | | if bit 5 is set: these bytes. The mask has the places of the values that are apart |
-//! | | if bit 5 is set: the values apart, raw |
+//! | 32 | if bit 5 is set: a bit for each byte of the mask of values apart, a bit per value; 1 if the byte is not 0 |
+//! | | if bit 5 is set: the bytes of the mask that are not 0, then the values apart, raw |
 //!
 //! A residual r is stored as 2 r, or as -2 r - 1 if it is negative: 32 bits.
 //!
@@ -35,7 +34,7 @@
 //! stored as they are: as few as leave at most 31 digits (FP32: c = 0). Of the digits above them E - e are
 //! lost; the other ones are the magnitude of the integer. If more than 14 would be lost, or all of them,
 //! the integer is 0 and no bits are lost; the value is apart, unless it is +0.
-//! Run k of the lost bits has those of the values i, i + 1024, i + 512 and i + 1536 of the tile, one after
+//! Run k of the lost bits has those of the values i, i + 512, i + 1024 and i + 1536 of the tile, one after
 //! the other, for i from 128 k to 128 k + 127. The lost bits of a value begin with the lowest one. Places
 //! beyond the array have none. Bits begin at the lowest bit of a byte. A run begins at a byte.
 //!
@@ -72,6 +71,7 @@ const FORMAT: u64 = 1;
 const BYTES: usize = (1 << 15) + SPARE;
 /// The room for words.
 const SPARE: usize = 64;
+type Room = [u8; BYTES];
 
 /// Makes a coder for arrays of this shape.
 pub fn coder(shape: Shape) -> Result<Box<dyn Coder>> {
@@ -101,7 +101,7 @@ struct Work<T: Exact> {
     /// A byte of every value.
     single: [u8; TILE],
     rows: Rows,
-    bytes: [u8; BYTES],
+    bytes: Room,
 }
 
 impl<T: Exact> Lossless<T> {

@@ -5,19 +5,22 @@ use super::super::lorenzo::grid::TilePlace;
 use super::super::quantize::{
     put_word, transposed, used_bytes, word, Numbers, LINE, LINES, ROWS, TILE,
 };
-use super::{BYTES, SPARE};
+use super::{Room, BYTES, SPARE};
 
 /// Eight bytes of value 1.
 const EIGHT: u64 = 0x0101_0101_0101_0101;
+
+type Bytes = [u8; TILE];
+type Widths = [u8; ROWS];
 
 /// Working memory.
 #[derive(Clone)]
 #[repr(C, align(64))]
 pub(super) struct Rows {
     /// Element k: byte k of every number, or the rows of these bytes.
-    bytes: [[u8; TILE]; 4],
+    bytes: [Bytes; 4],
     /// Widths of the rows, in bits.
-    widths: [u8; ROWS],
+    widths: Widths,
 }
 
 impl Rows {
@@ -30,14 +33,11 @@ impl Rows {
         &mut self,
         x: &Numbers,
         place: &TilePlace,
-        to: &mut [u8; BYTES],
+        to: &mut Room,
         mut at: usize,
     ) -> (usize, usize) {
         let Rows { bytes, widths } = self;
-        let mut all = 0;
-        for i in 0..TILE {
-            all |= x[i] as u32;
-        }
+        let all = x.iter().fold(0, |all, &x| all | x as u32);
         let count = used_bytes(all as u64);
         for (k, bytes) in bytes[..count].iter_mut().enumerate() {
             for i in 0..TILE {
@@ -57,7 +57,10 @@ impl Rows {
         for j in 0..ROWS {
             widths[j] = (32 - columns[j].leading_zeros()) as u8;
         }
-        let low = low_bytes_of(widths);
+        let wasted = |low: usize| {
+            widths.iter().map(|&width| (8 * low as u32).saturating_sub(width as u32)).sum::<u32>()
+        };
+        let low = (1..4).rev().find(|&low| 4 * wasted(low) <= ROWS as u32).unwrap_or(0);
         for bytes in &mut bytes[low..count] {
             for j in 0..ROWS {
                 let row = word(bytes, 8 * j);
@@ -90,7 +93,7 @@ impl Rows {
             _ => put_rows::<4>(rows, widths, to, at),
         };
         for bytes in &bytes[..low] {
-            at = put_bytes(bytes, place, to, at);
+            at = parts(place, at, |i, at, n| to[at..at + n].copy_from_slice(&bytes[i..i + n]));
         }
         (low, at)
     }
@@ -100,7 +103,7 @@ impl Rows {
     #[inline(always)]
     pub(super) fn get(
         &mut self,
-        from: &[u8; BYTES],
+        from: &Room,
         mut at: usize,
         end: usize,
         low: usize,
@@ -148,7 +151,7 @@ impl Rows {
             }
         }
         for bytes in &mut bytes[..low] {
-            at = get_bytes(from, at, place, bytes);
+            at = parts(place, at, |i, at, n| bytes[i..i + n].copy_from_slice(&from[at..at + n]));
         }
         match count {
             0 => x.fill(0),
@@ -161,30 +164,17 @@ impl Rows {
     }
 }
 
-/// Chooses how many low bytes of the numbers are stored as bytes.
-#[inline(always)]
-fn low_bytes_of(widths: &[u8; ROWS]) -> usize {
-    let mut wasted = [0; 4];
-    for low in 1..4 {
-        for j in 0..ROWS {
-            wasted[low] += (8 * low as u32).saturating_sub(widths[j] as u32);
-        }
-    }
-    (1..4).rev().find(|&low| 4 * wasted[low] <= ROWS as u32).unwrap_or(0)
-}
-
 /// Writes the rows, of at most `N` bytes of every number.
 #[inline(always)]
 fn put_rows<const N: usize>(
-    rows: &[[u8; TILE]],
-    widths: &[u8; ROWS],
-    to: &mut [u8; BYTES],
+    rows: &[Bytes],
+    widths: &Widths,
+    to: &mut Room,
     mut at: usize,
 ) -> usize {
-    let Some(rows) = rows.first_chunk::<N>() else { return at };
     for j in 0..ROWS {
-        for k in 0..N {
-            put_word(to, at % (BYTES - SPARE) + 8 * k, word(&rows[k], 8 * j));
+        for (k, rows) in rows[..N].iter().enumerate() {
+            put_word(to, at % (BYTES - SPARE) + 8 * k, word(rows, 8 * j));
         }
         at += widths[j] as usize;
     }
@@ -193,16 +183,10 @@ fn put_rows<const N: usize>(
 
 /// Reads what `put_rows` wrote, and more behind each row.
 #[inline(always)]
-fn get_rows<const N: usize>(
-    from: &[u8; BYTES],
-    mut at: usize,
-    widths: &[u8; ROWS],
-    rows: &mut [[u8; TILE]],
-) {
-    let Some(rows) = rows.first_chunk_mut::<N>() else { return };
+fn get_rows<const N: usize>(from: &Room, mut at: usize, widths: &Widths, rows: &mut [Bytes]) {
     for j in 0..ROWS {
-        for k in 0..N {
-            put_word(&mut rows[k], 8 * j, word(from, at % (BYTES - SPARE) + 8 * k));
+        for (k, rows) in rows[..N].iter_mut().enumerate() {
+            put_word(rows, 8 * j, word(from, at % (BYTES - SPARE) + 8 * k));
         }
         at += widths[j] as usize;
     }
@@ -210,7 +194,7 @@ fn get_rows<const N: usize>(
 
 /// Joins the `N` bytes of every number, whose lowest bit is the sign.
 #[inline(always)]
-fn join<const N: usize>(bytes: &[[u8; TILE]; 4], x: &mut Numbers) {
+fn join<const N: usize>(bytes: &[Bytes; 4], x: &mut Numbers) {
     for i in 0..TILE {
         let mut number = 0;
         for k in 0..N {
@@ -220,39 +204,21 @@ fn join<const N: usize>(bytes: &[[u8; TILE]; 4], x: &mut Numbers) {
     }
 }
 
-/// Writes a byte of every value that the array has. Returns where they end.
+/// Calls `copy` for parts of the bytes of every value that the array has: it gets their place in the tile,
+/// their place in the stream, where the first one is at `at`, and how many bytes may be copied. Returns
+/// where the last one ends.
 #[inline(always)]
-pub(super) fn put_bytes(
-    bytes: &[u8; TILE],
+pub(super) fn parts(
     place: &TilePlace,
-    to: &mut [u8; BYTES],
     mut at: usize,
+    mut copy: impl FnMut(usize, usize, usize),
 ) -> usize {
     if place.whole() {
-        to[at..at + TILE].copy_from_slice(bytes);
+        copy(0, at, TILE);
         return at + TILE;
     }
     for r in 0..LINES {
-        to[at..at + LINE].copy_from_slice(&bytes[LINE * r..LINE * (r + 1)]);
-        at += place.line(r).1;
-    }
-    at
-}
-
-/// Reads what `put_bytes` wrote. Returns where it ends.
-#[inline(always)]
-pub(super) fn get_bytes(
-    from: &[u8; BYTES],
-    mut at: usize,
-    place: &TilePlace,
-    bytes: &mut [u8; TILE],
-) -> usize {
-    if place.whole() {
-        bytes.copy_from_slice(&from[at..at + TILE]);
-        return at + TILE;
-    }
-    for r in 0..LINES {
-        bytes[LINE * r..LINE * (r + 1)].copy_from_slice(&from[at..at + LINE]);
+        copy(LINE * r, at, LINE);
         at += place.line(r).1;
     }
     at

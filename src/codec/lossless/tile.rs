@@ -5,9 +5,10 @@ use super::super::lorenzo::predict::{best_of_tries, sum, Residuals};
 use super::super::lorenzo::tiles::{clear_outside, fetch, load, store, Tiles};
 use super::super::quantize::{transposed, word, ROWS, TILE};
 use super::super::simd::Level;
-use super::rows::{get_bytes, put_bytes};
+use super::rows::parts;
 use super::value::Exact;
 use super::{Work, BYTES, SPARE};
+use std::iter::successors;
 
 /// Bit of the second byte of a tile: there are values apart.
 const APART: u8 = 1 << 5;
@@ -33,24 +34,21 @@ impl<T: Exact> Tiles<T> for Coding<'_, T> {
         let (mut top, mut digits, mut any) = (1, T::Word::default(), T::Word::default());
         for i in 0..TILE {
             let (exponent, significand, bits) = values[i].fields();
-            (top, digits, any) = (exponent.max(top), T::or(digits, significand), T::or(any, bits));
+            (top, digits, any) = (exponent.max(top), digits | significand, any | bits);
         }
         if any.into() == 0 {
             return None;
         }
         let zeros = digits.into().trailing_zeros().min(T::DIGITS - 1);
         let Some(scale) = T::scale(top, zeros) else { return RAW };
-        let mut apart = 0;
         for i in 0..TILE {
             (numbers[0][i], lost.counts[i], lost.bits[i]) = values[i].split(scale);
             single[i] = (numbers[0][i] == 0 && values[i].fields().2 != T::Word::default()) as u8;
-            apart |= single[i];
         }
+        clear_outside(single, place);
         let mut mask = [0; ROWS];
-        if apart != 0 {
-            clear_outside(single, place);
-            bits_of(single, &mut mask);
-        }
+        bits_of(single, &mut mask);
+        let apart = mask != [0; ROWS];
         fetch::<_, false>(x, next, 2);
         fetch::<_, false>(x, next, 3);
         let Some(Residuals { at, taken, .. }) = best_of_tries(numbers, grid, place) else {
@@ -62,19 +60,19 @@ impl<T: Exact> Tiles<T> for Coding<'_, T> {
         }
         clear_outside(residuals, place);
         let (low, mut at) = rows.put(residuals, place, bytes, HEAD);
-        let how = taken as u8 | (low as u8) << 3 | apart * APART;
+        let how = taken as u8 | (low as u8) << 3 | (apart as u8) * APART;
         let [top, more] = (top as u16).to_le_bytes();
         bytes[..HEAD].copy_from_slice(&[zeros as u8, how, top, more]);
-        for byte in 0..scale.low as usize {
+        for byte in 0..scale.low {
             for i in 0..TILE {
-                single[i] = values[i].low(byte, scale);
+                single[i] = (values[i].to_bits() >> (8 * byte + scale.zeros)) as u8;
             }
-            at = put_bytes(single, place, bytes, at);
+            at = parts(place, at, |i, at, n| bytes[at..at + n].copy_from_slice(&single[i..i + n]));
         }
         clear_outside(&mut lost.counts, place);
         clear_outside(&mut lost.bits, place);
         at = lost.put(bytes, at);
-        if apart != 0 {
+        if apart {
             let used = mask.map(|bits| (bits != 0) as u8);
             bits_of(&used, &mut bytes[at..at + ROWS / 8]);
             at += ROWS / 8;
@@ -125,10 +123,12 @@ impl<T: Exact> Tiles<T> for Coding<'_, T> {
         for i in 0..TILE {
             values[i] = T::join(numbers[i], lost.counts[i], lost.bits[i], scale);
         }
-        for byte in 0..scale.low as usize {
-            low = get_bytes(bytes, low, place, single);
+        for byte in 0..scale.low {
+            low =
+                parts(place, low, |i, at, n| single[i..i + n].copy_from_slice(&bytes[at..at + n]));
             for i in 0..TILE {
-                values[i].set_low(byte, single[i], scale);
+                let of_value = (single[i] as u64) << (8 * byte + scale.zeros);
+                values[i] = T::from_bits(values[i].to_bits() | of_value);
             }
         }
         fetch::<_, true>(x, next, 3);
@@ -161,12 +161,8 @@ fn bits_of(bytes: &[u8], to: &mut [u8]) {
 #[inline(always)]
 fn ones(bits: &[u8]) -> impl Iterator<Item = usize> + '_ {
     (0..bits.len()).step_by(8).flat_map(|first| {
-        let mut eight = word(bits, first);
-        std::iter::from_fn(move || {
-            let place = 8 * first + eight.trailing_zeros() as usize;
-            let any = eight != 0;
-            eight &= eight.wrapping_sub(1);
-            any.then_some(place)
-        })
+        let left = successors(Some(word(bits, first)), |left| Some(left & left.wrapping_sub(1)));
+        let left = left.take_while(|&left| left != 0);
+        left.map(move |left| 8 * first + left.trailing_zeros() as usize)
     })
 }

@@ -1,6 +1,7 @@
 //! The integer of a value, and the bits that the value loses by the alignment.
 
 use crate::scalar::Real;
+use std::ops::BitOr;
 
 /// The most digits of an integer.
 const KEPT: u32 = 31;
@@ -33,23 +34,17 @@ impl Scale {
 /// A type whose values are split into an integer and lost bits.
 pub(super) trait Exact: Real {
     /// An integer with the bits of a value.
-    type Word: Copy + Default + PartialEq + Into<u64> + Send + 'static;
+    type Word: Copy + Default + PartialEq + Into<u64> + BitOr<Output = Self::Word>;
     /// The exponent field of infinities and NaN.
     const NOT_FINITE: u32;
 
     /// Returns the exponent field, the significand and the bits of the value.
     fn fields(self) -> (u32, Self::Word, Self::Word);
-    /// Returns the bits that `a` or `b` has.
-    fn or(a: Self::Word, b: Self::Word) -> Self::Word;
     /// Returns the integer, the number of lost bits and the lost bits.
     fn split(self, scale: Scale) -> (i32, u16, u16);
     /// Returns the value with this integer and this number of lost bits; they are the lowest ones of
     /// `lost`. Its low bytes are 0.
     fn join(integer: i32, count: u16, lost: u16, scale: Scale) -> Self;
-    /// Returns a low byte of the significand.
-    fn low(self, byte: usize, scale: Scale) -> u8;
-    /// Sets a low byte, which is 0.
-    fn set_low(&mut self, byte: usize, to: u8, scale: Scale);
 
     /// Returns the scale of a tile with E and z; `None` if no value has them.
     fn scale(top: u32, zeros: u32) -> Option<Scale> {
@@ -71,16 +66,8 @@ macro_rules! exact {
                 let bits = $float::to_bits(self);
                 let exponent = (bits >> (Self::MANTISSA_DIGITS - 1)) as u32 & Self::NOT_FINITE;
                 let fraction = bits & ((1 << (Self::MANTISSA_DIGITS - 1)) - 1);
-                (
-                    exponent,
-                    fraction | ((exponent != 0) as $bits) << (Self::MANTISSA_DIGITS - 1),
-                    bits,
-                )
-            }
-
-            #[inline(always)]
-            fn or(a: $bits, b: $bits) -> $bits {
-                a | b
+                let hidden = ((exponent != 0) as $bits) << (Self::MANTISSA_DIGITS - 1);
+                (exponent, fraction | hidden, bits)
             }
 
             #[inline(always)]
@@ -106,17 +93,6 @@ macro_rules! exact {
                 let bits = (exponent << (Self::MANTISSA_DIGITS - 1))
                     .wrapping_add(significand << (scale.zeros + 8 * scale.low));
                 $float::from_bits(if integer == 0 { 0 } else { bits | sign })
-            }
-
-            #[inline(always)]
-            fn low(self, byte: usize, scale: Scale) -> u8 {
-                (self.fields().1 >> (scale.zeros + 8 * byte as u32)) as u8
-            }
-
-            #[inline(always)]
-            fn set_low(&mut self, byte: usize, to: u8, scale: Scale) {
-                let low = (to as $bits) << (scale.zeros + 8 * byte as u32);
-                *self = $float::from_bits(self.to_bits() | low);
             }
         }
     };
