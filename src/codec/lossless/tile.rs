@@ -60,7 +60,7 @@ impl<T: Exact> Tiles<T> for Coding<'_, T> {
         }
         clear_outside(residuals, place);
         let (low, mut at) = rows.put(residuals, place, bytes, HEAD);
-        let how = taken as u8 | (low as u8) << 3 | (apart as u8) * APART;
+        let how = taken as u8 | (low as u8) << 3 | if apart { APART } else { 0 };
         let [top, more] = (top as u16).to_le_bytes();
         bytes[..HEAD].copy_from_slice(&[zeros as u8, how, top, more]);
         for byte in 0..scale.low {
