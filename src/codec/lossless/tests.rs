@@ -162,14 +162,14 @@ fn smooth_fields_get_smaller() {
     assert!(size < 8 * 64 * 64 * 64 * 9 / 10, "{size}");
 }
 
-/// Checks the bytes of a stream of one value other than 0.
+/// Checks the bytes of a stream of one value other than 0. Streams of the layout before are refused.
 #[test]
 fn a_stream_by_hand() {
     let x: Vec<f32> = (0..2048).map(|i| if i == 37 { 2.0 } else { 0.0 }).collect();
     let stream = round_trip([32, 8, 8], &x).unwrap();
     let tile = &stream[24..stream.len() - 2];
     // One tile is stored, at offset 0.
-    assert_eq!((word(&stream, 0), word(&stream, 8), word(&stream, 16)), (0, 1, 0));
+    assert_eq!((word(&stream, 0), word(&stream, 8), word(&stream, 16)), (1, 1, 0));
     assert_eq!(stream[stream.len() - 2..], (tile.len() as u16).to_le_bytes());
     // z = 23, so that the integer is 1; two differences, no low bytes, no values apart; E = 128.
     assert_eq!(tile[..4], [23, 2, 128, 0]);
@@ -180,4 +180,8 @@ fn a_stream_by_hand() {
     assert_eq!(tile[6..70], widths);
     // The residuals are 2 r or -2 r - 1: +1 -1 is 2, 1 at values 5 and 6, and -1 +1 is 1, 2.
     assert_eq!(tile[70..], [1 << 6, 1 << 5, 1 << 5, 1 << 6]);
+    let scalar = crate::scalar::Scalar::F32;
+    let mut coder = coder(Shape { n: [32, 8, 8], scalar }).unwrap();
+    let before = [&[0; 8], &stream[8..]].concat();
+    assert!(coder.decompress(&before, f32::array_mut(&mut [0.0; 2048])).is_err());
 }
