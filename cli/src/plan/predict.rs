@@ -22,6 +22,7 @@ use gpuzip::predict::{simulate, Simulation};
 use gpuzip::schedule::{trace, Algorithm, Schedule};
 use gpuzip::together::{why, Mode};
 use serde_json::{json, Map, Value};
+use std::collections::HashSet;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -395,6 +396,11 @@ fn found(arguments: &Arguments, machine: &Machine) -> Result<Planned> {
     }
     sort(&mut ranked);
     put_first(&auto, &mut ranked);
+    if !arguments.all {
+        // Ways that divide the memory otherwise have the same name: the quickest plan of an algorithm stands for all.
+        let mut seen = HashSet::new();
+        ranked.retain(|c| seen.insert((name(c), machine.ways[c.alternative].to_string())));
+    }
     Ok((ranked, Some(Searched { certificate, now, auto })))
 }
 
