@@ -1,7 +1,6 @@
 //! The ways to store snapshots: which ones a configuration leaves open, and what a snapshot takes.
 
 use super::job::{slots_of, Job, State};
-use super::tier_spec::LEAST_RAW;
 use crate::codec::{Method, Settings, SnapshotCodec};
 use crate::config::Backend;
 use crate::error::Result;
@@ -13,6 +12,9 @@ use crate::tier::MOST_BUFFERS;
 
 /// The most raw states that are tried for a cache whose snapshots the transfer lanes code.
 const MOST_RAW: u32 = 64;
+
+/// The least number of slots for raw snapshots with mixed storage.
+pub(super) const LEAST_RAW: u32 = 2;
 
 /// Factor between the bytes planned for a snapshot and the bytes of the largest measured snapshot:
 /// snapshots that were not measured may be larger.

@@ -1,7 +1,7 @@
 //! The specification of a session's tiers: slots, budgets, bytes and costs.
 
 use super::job::{slots_of, Job};
-use super::storage::{Coded, Cut, Storage};
+use super::storage::{Coded, Cut, Storage, LEAST_RAW};
 use crate::device::DiskSpace;
 use crate::error::{fail, Result};
 use crate::layout::ALIGNMENT;
@@ -51,9 +51,6 @@ pub struct TierSpec {
 /// The least number of slots for compressed snapshots with mixed storage: in one a snapshot is read,
 /// into one the next snapshot arrives, and from one a snapshot leaves.
 const LEAST_CODED: u32 = 3;
-
-/// The least number of slots for raw snapshots with mixed storage.
-pub(super) const LEAST_RAW: u32 = 2;
 
 impl TierSpec {
     /// Returns the tiers of a job whose snapshots are stored like this.
