@@ -137,16 +137,21 @@ def needs(command, settings, device_budget):
     return [int(number) for number in re.findall(r"(\d+) bytes", error)]
 
 
-def mixed(command, plan, coding, raw):
+FEWEST_RAW = 2  # of a cache with mixed storage
+
+
+def mixed(command, plan, coding, raw, stored):
     """Settings with the plan's number of raw slots, and with its number of coded slots or as many as there is room for: a
-    session with a larger device budget would have one more raw slot."""
-    coded = plan["cache_capacity"] - plan["raw_slots"]
-    slot = int((raw - 1) / max(coded - 2, 1)) // 256 * 256
-    settings = {"mixed_storage": 1, "host_budget": 1 << 28, "compression_factor": 1.001 * raw / slot}
+    session with a larger device budget would have one more raw slot. `cache_capacity` names the division with the fewest raw
+    slots, whose coded ones have room for half as many bytes again as a snapshot takes on average."""
+    coded, is_fewest = plan["cache_capacity"] - plan["raw_slots"], plan["raw_slots"] == FEWEST_RAW
+    slot = 1.5 * stored if is_fewest else int((raw - 1) / max(coded - 2, 1)) // 256 * 256
+    settings = {"mixed_storage": 1, "host_budget": 1 << 28, "compression_factor": max(1.001 * raw / slot, 1.001)}
     about = tuple({**coding, **settings, "checkpointing_algorithm": "store-all"}.items())
     beside = needs(command, about, 1)[-1]
     slot = needs(command, about, beside + 256)[-1]
-    return {**settings, "device_budget": int(beside + (plan["raw_slots"] + 1) * raw + 2 * slot - 1)}
+    room = FEWEST_RAW * raw + coded * slot if is_fewest else (plan["raw_slots"] + 1) * raw + 2 * slot - 1
+    return {**settings, "device_budget": int(beside + room)}
 
 
 def session(program, steps, node, codec, plan, actions):
@@ -158,7 +163,7 @@ def session(program, steps, node, codec, plan, actions):
     coding.update({"error_bound": BOUNDS[codec[0]]} if codec and codec[0] in BOUNDS else {})
     stored, raw = bytes_of_snapshots(command, steps, tuple({"cache_capacity": 4, **coding}.items()), None)
     is_mixed = plan["stored"].endswith("mixed")
-    settings = {"cache_capacity": plan["cache_capacity"], **coding, **(mixed(command, plan, coding, raw) if is_mixed else {}),
+    settings = {"cache_capacity": plan["cache_capacity"], **coding, **(mixed(command, plan, coding, raw, stored) if is_mixed else {}),
                 "checkpointing_algorithm": "trace", "policy": plan["policy"], "zero_copy": int(plan["zero_copy"])}
     if codec and codec[0] in BOUNDS:
         stored, raw = bytes_of_snapshots(command, steps, tuple(settings.items()), actions)
