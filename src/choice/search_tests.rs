@@ -474,6 +474,31 @@ fn mixed_storage_is_ahead_where_coding_takes_long() {
     }
 }
 
+/// No plan with mixed storage is faster than its lower bound, with few raw states in the cache and with many,
+/// where decoding takes longer than a copy and where it takes less.
+#[test]
+fn no_mixed_plan_beats_its_bound() {
+    let mut fitting = 0;
+    for (ratio, op, zero_copy) in
+        [(4.0, 0.85, false), (4.0, 0.85, true), (15.0, 0.5, true), (4.0, 0.3, false)]
+    {
+        let [_, coded, _] = raw_coded_and_mixed(ratio, op, zero_copy);
+        for tiers in (2..5).filter_map(|raw| coded.with_raw(raw)) {
+            let (most, cache) = limits(std::slice::from_ref(&tiers), 40);
+            for schedule in portfolio(120, most, cache, Spacing::Fine).unwrap() {
+                let bound = bound(&schedule, &tiers, true, f64::INFINITY).unwrap().unwrap();
+                let found = evaluate(schedule, 0, &[tiers.clone()], f64::INFINITY).unwrap();
+                let Ok(found) = found else { continue };
+                fitting += 1;
+                let most = found.simulation.makespan * (1.0 + 1e-12);
+                let text = format!("{tiers:?}, {:?}", found.schedule);
+                assert!(bound.makespan <= most, "{}, {most}: {text}", bound.makespan);
+            }
+        }
+    }
+    assert!(fitting > 1000, "{fitting}");
+}
+
 /// More device memory makes no plan with mixed storage slower: the cache may be divided so that it has the fewest
 /// raw states, which a slow link asks for, and the division with the most raw states competes.
 #[test]
