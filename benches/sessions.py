@@ -137,7 +137,7 @@ def needs(command, settings, device_budget):
     return [int(number) for number in re.findall(r"(\d+) bytes", error)]
 
 
-FEWEST_RAW = 2  # of a cache with mixed storage
+FEWEST_RAW = 2  # the fewest raw states of a cache with mixed storage: LEAST_RAW in src/choice/storage.rs
 
 
 def mixed(command, plan, coding, raw, stored):

@@ -487,7 +487,8 @@ fn no_mixed_plan_beats_its_bound() {
             let (most, cache) = limits(std::slice::from_ref(&tiers), 40);
             for schedule in portfolio(120, most, cache, Spacing::Fine).unwrap() {
                 let bound = bound(&schedule, &tiers, true, f64::INFINITY).unwrap().unwrap();
-                let found = evaluate(schedule, 0, &[tiers.clone()], f64::INFINITY).unwrap();
+                let found =
+                    evaluate(schedule, 0, std::slice::from_ref(&tiers), f64::INFINITY).unwrap();
                 let Ok(found) = found else { continue };
                 fitting += 1;
                 let most = found.simulation.makespan * (1.0 + 1e-12);

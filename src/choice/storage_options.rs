@@ -97,9 +97,9 @@ fn around_cache(job: &Job, options: &[TierSpec]) -> Result<Vec<TierSpec>> {
     options.iter().filter(is_slow).map(|tiers| TierSpec::of(&tiers.storage, &job)).collect()
 }
 
-/// Leaves the divisions of the device cache between raw states and compressed snapshots that a plan may need:
-/// those with the fewest raw states if they have more slots in all, and alone if they have as many as
-/// `cache_capacity` says, with which a plan of either division names itself.
+/// Of the two divisions of a cache with mixed storage, leaves out the one that no plan needs: the one with the
+/// fewest raw states if it has no more slots in all, and the one with the most if the other one has exactly the
+/// slots that `cache_capacity` asks for, as a plan that `gpuzip plan` prints asks for its own.
 fn divide_once(job: &Job, options: &mut Vec<TierSpec>) {
     let is_mixed = |tiers: &TierSpec| matches!(tiers.storage.coded, Coded::Moved(_));
     for k in (1..options.len()).rev() {

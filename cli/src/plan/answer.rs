@@ -91,7 +91,7 @@ fn stored(best: &Candidate, machine: &Machine) -> String {
         None => "with raw snapshots".into(),
         Some(codec) if matches!(way.coded, Coded::Moved(_)) => {
             format!(
-                "with raw snapshots on the device and compressed ones elsewhere ({})",
+                "with snapshots that are raw while they stay on the device and compressed otherwise ({})",
                 codec.name
             )
         }

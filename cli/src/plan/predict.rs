@@ -397,7 +397,8 @@ fn found(arguments: &Arguments, machine: &Machine) -> Result<Planned> {
     sort(&mut ranked);
     put_first(&auto, &mut ranked);
     if !arguments.all {
-        // Ways that divide the memory otherwise have the same name: the quickest plan of an algorithm stands for all.
+        // Ways that differ only in how they divide the memory have one name: the quickest plan of each algorithm
+        // is shown.
         let mut seen = HashSet::new();
         ranked.retain(|c| seen.insert((name(c), machine.ways[c.alternative].to_string())));
     }
