@@ -8,13 +8,25 @@ use crate::plan::Policy;
 use crate::predict::Costs;
 use crate::schedule::Schedule;
 
+/// What a bound counts, each with all before it. Counting the transfers takes longer than the rest of a
+/// bound, and counting the records of states in levels takes longer than all else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Counted {
+    /// Steps, SAVEs and RESTOREs. Of states in levels, every state may share its previous level.
+    Steps,
+    /// The transfers between the tiers, too.
+    Transfers,
+    /// The records of states in levels, too.
+    Records,
+}
+
 /// The least seconds that a shot takes with a schedule.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LowerBound {
     /// The least time of the application's stream: about the time if the stream never waits.
     pub stream: f64,
     /// The least time until the last transfer to the device ends: the forward sweep, then the
-    /// uploads.
+    /// uploads or the reads from disk, whichever take longer.
     link: f64,
     /// The least time of the shot: the largest of all bounds.
     pub makespan: f64,
@@ -80,59 +92,88 @@ pub(super) fn stream(schedule: &Schedule, tiers: &TierSpec, shared: u64) -> Resu
 /// Returns the bounds of `schedule` on `tiers`; `None` if the schedule takes `limit` seconds or
 /// longer even without transfers, which is found in less time than the transfers are counted, or if
 /// its states in levels have more records than the tiers. The transfers are counted as long as they take
-/// less than `limit` seconds; bounds above the limit are therefore lower than they could be. `counts`:
-/// counts the records of states in levels, which takes longer than all else; otherwise every state may
-/// share its previous level.
+/// less than `limit` seconds; bounds above the limit are therefore lower than they could be.
 ///
 /// The link works beside the application's stream. No upload begins before the first RESTORE, because
 /// only a full cache makes uploads necessary, and every upload follows the download of its snapshot.
 pub(super) fn bound(
     schedule: &Schedule,
     tiers: &TierSpec,
-    counts: bool,
+    counted: Counted,
     limit: f64,
 ) -> Result<Option<LowerBound>> {
     let costs = &tiers.costs;
-    let counts = counts && tiers.storage.cut == Cut::Levels;
-    let records = if counts { schedule.records()? } else { None };
+    let records = match counted {
+        Counted::Records if tiers.storage.cut == Cut::Levels => schedule.records()?,
+        _ => None,
+    };
     if records.is_some_and(|records| records.most > tiers.capacity(u32::MAX).into()) {
         return Ok(None);
     }
     let shared = records.map_or(u64::MAX, |records| records.shared);
     let shared = if tiers.shares_levels(schedule.snapshots) { shared } else { 0 };
-    let mut stream = stream(schedule, tiers, shared)?;
+    let stream = stream(schedule, tiers, shared)?;
     if stream >= limit {
         return Ok(None);
     }
-    let cache = tiers.cache.unwrap_or(schedule.snapshots);
-    let own = costs.own_part();
     let forward = costs.forward.total(schedule.steps - 1);
-    let enough = ((limit - forward) / (own * costs.upload)).ceil() as u64;
-    let moved = match schedule.transfers(cache, enough)? {
-        Some(transfers) if tiers.storage.policy == Policy::Clairvoyant && cache > 0 => transfers,
-        _ => Default::default(),
-    };
-    let mut written = moved.d2h;
-    if let Some(raw_slots) = tiers.raw_slots {
-        // Every snapshot is decoded that a cache of the raw slots alone would fetch. The schedule with the
-        // fewest fetches may have more write-backs than the plan.
-        let raw = if tiers.storage.zero_copy { 0.0 } else { costs.raw_copy() };
-        let more = (costs.decompress - raw).max(0.0);
-        let enough = ((limit - stream) / more).ceil() as u64;
-        let decoded = match schedule.transfers(raw_slots, enough)? {
-            Some(transfers) if raw_slots < cache => transfers.h2d.max(moved.h2d),
-            _ => moved.h2d,
-        };
-        stream += decoded as f64 * more;
-        written = 0;
-    }
-    let link = forward + moved.h2d as f64 * own * costs.upload;
-    let makespan = stream.max(link).max(written as f64 * own * costs.download);
     let once = u64::from(schedule.steps) - 1;
     let repeated = schedule.forward_steps().saturating_sub(once) as f64;
     let mean = costs.forward.total(schedule.steps) / f64::from(schedule.steps);
     let more = mean - costs.forward.least();
     // Steps that are all alike differ by rounding errors only.
     let uneven = if more > 1e-9 * mean { repeated * more } else { 0.0 };
-    Ok(Some(LowerBound { stream, link, makespan, uneven }))
+    let alone = LowerBound { stream, link: forward, makespan: stream, uneven };
+    Ok(Some(match counted {
+        Counted::Steps => alone,
+        _ => alone.with_transfers(schedule, tiers, limit)?,
+    }))
+}
+
+impl LowerBound {
+    /// Returns these bounds, which count no transfers, with those of the transfers.
+    fn with_transfers(self, schedule: &Schedule, tiers: &TierSpec, limit: f64) -> Result<Self> {
+        let (costs, forward) = (&tiers.costs, self.link);
+        let (cache, own) = (tiers.cache.unwrap_or(schedule.snapshots), costs.own_part());
+        // The number of transfers, of some seconds each, that end at the limit if they begin after `begin`.
+        let until = |begin: f64, each: f64| ((limit - begin) / each).ceil() as u64;
+        let is_clairvoyant = tiers.storage.policy == Policy::Clairvoyant;
+        let enough = until(forward, own * costs.upload);
+        let moved = match schedule.transfers(cache, enough)? {
+            Some(transfers) if is_clairvoyant && cache > 0 => transfers,
+            _ => Default::default(),
+        };
+        let (mut stream, mut written) = (self.stream, moved.d2h);
+        if let Some(raw_slots) = tiers.raw_slots {
+            // Every snapshot is decoded that a cache of the raw slots alone would fetch. The schedule with the
+            // fewest fetches may have more write-backs than the plan.
+            let raw = if tiers.storage.zero_copy { 0.0 } else { costs.raw_copy() };
+            let more = (costs.decompress - raw).max(0.0);
+            let decoded = match schedule.transfers(raw_slots, until(stream, more))? {
+                Some(transfers) if raw_slots < cache => transfers.h2d.max(moved.h2d),
+                _ => moved.h2d,
+            };
+            stream += decoded as f64 * more;
+            written = 0;
+        }
+        let mut link = forward + moved.h2d as f64 * own * costs.upload;
+        let held = tiers.beside_staging().filter(|_| is_clairvoyant && link < limit);
+        let fetched = |slots: u32, enough: u64| {
+            let moved = schedule.transfers(cache.saturating_add(slots), enough)?;
+            Result::Ok(moved.map_or(0, |moved| moved.h2d))
+        };
+        if let Some(held) = held {
+            // A plan that needs the disk has some host memory less, for the staging buffers. Every snapshot
+            // is read from disk that a cache of all slots in memory would fetch. Before the first RESTORE,
+            // reads may fill the slots of host memory.
+            let (read, ahead) = (own * costs.disk_read, u64::from(held));
+            let reads = match fetched(tiers.most_in_memory(), 0)? {
+                0 => 0,
+                _ => fetched(held, until(forward, read).saturating_add(ahead))?,
+            };
+            link = link.max(forward + reads.saturating_sub(ahead) as f64 * read);
+        }
+        let makespan = stream.max(link).max(written as f64 * own * costs.download);
+        Ok(LowerBound { stream, link, makespan, ..self })
+    }
 }

@@ -2,12 +2,11 @@
 //!
 //! A schedule whose lower bound is no better than the best plan so far is not simulated, no schedule
 //! is simulated twice, and a simulation ends as soon as the stream has waited too long to win. These
-//! only save time. For long problems, schedules that are like much slower ones are not simulated either,
-//! the number of simulations is limited, and the most promising schedules are simulated first. The
-//! result depends on nothing but the arguments, never on measured time, and every rank finds the same
-//! plan.
+//! only save time. For long problems the number of simulations is limited, and the most promising
+//! schedules are simulated first. The result depends on nothing but the arguments, never on measured
+//! time, and every rank finds the same plan.
 
-use super::bound::{bound, stream, LowerBound};
+use super::bound::{bound, stream, Counted, LowerBound};
 use super::portfolio::{neighbours, portfolio, Spacing};
 use super::storage::Cut;
 use super::tier_spec::{slots_for_part, TierSpec};
@@ -121,26 +120,11 @@ pub(super) fn fail_least<'a, T>(sessions: impl IntoIterator<Item = &'a TierSpec>
 }
 
 /// Up to this number of time steps a search for the best plan simulates every schedule that may be the
-/// best. Of a longer problem, a part is searched first, the simulations are limited (`MOST_WORK`), and no
-/// schedule is simulated that is expected to be much slower than the best one so far.
+/// best. Of a longer problem, a part is searched first, and the simulations are limited (`MOST_WORK`).
 const SHORT: u32 = 2_000;
 
 /// As `SHORT`, for a search that compares families of schedules, which need not end at once.
 const SHORT_FOR_FAMILIES: u32 = 10_000;
-
-/// A schedule is expected to be much slower if the guess for it, by a simulated schedule whose distance
-/// is less than `ALIKE`, is more than `MUCH_SLOWER` times the time to beat. For 600 random balances with
-/// 4,000 time steps, this leaves out 40 % of the simulations; 593 plans stay the same, and the worst
-/// of the others is 2.7 % slower.
-const MUCH_SLOWER: f64 = 1.15;
-const ALIKE: f64 = 1.5;
-
-/// As `MUCH_SLOWER` and `ALIKE`, for the search of a part with at most `SHORT` steps: its plans are not
-/// played, so that a plan that is somewhat slower than the best one is good enough. Of 400 random
-/// balances with 2,000 to 14,000 steps, 4 plans of the whole problem are slower than with a full search
-/// of the part, by at most 0.4 %.
-const MUCH_SLOWER_IN_SHORT_PART: f64 = 1.05;
-const ALIKE_IN_SHORT_PART: f64 = 2.0;
 
 /// A search for the best plan of at most `SHORT` steps also varies the best plan of each family that takes
 /// less than this many times the best one. It costs little there, and finds better plans than variations
@@ -211,18 +195,29 @@ struct Waiting {
     gaps: f64,
     distance: f64,
     bound: LowerBound,
-    /// Whether the bound counts the records that the schedule stores.
-    is_counted: bool,
+    counted: Counted,
     traits: Traits,
     schedule: Schedule,
 }
 
 impl Waiting {
-    /// Guesses anew by a schedule that was simulated, if no schedule so far was more similar.
+    /// Guesses anew by a schedule that was simulated, if no schedule so far was more similar. The less alike
+    /// the two are, the nearer are the gaps to the usual ones, if these are smaller: what is known of a
+    /// schedule says little of one that is very different, which may be much better.
     fn learn(&mut self, tried: &Tried) {
         let distance = self.traits.distance(&tried.traits);
-        if distance < self.distance {
-            (self.distance, self.gaps) = (distance, tried.gaps);
+        if distance <= self.distance && distance.is_finite() {
+            let usual = USUAL_GAPS.min(tried.gaps);
+            (self.distance, self.gaps) = (distance, usual + (tried.gaps - usual) / distance);
+        }
+    }
+
+    /// Returns what the bound shall count before the schedule is simulated; `None` if that is counted.
+    fn uncounted(&self, is_cut: bool) -> Option<Counted> {
+        match self.counted {
+            Counted::Steps => Some(Counted::Transfers),
+            Counted::Transfers if is_cut => Some(Counted::Records),
+            _ => None,
         }
     }
 }
@@ -241,20 +236,25 @@ struct Traits {
     algorithm: Algorithm,
     /// The states of an interval, or the snapshots if there are no intervals.
     size: f64,
-    /// The slots inside an interval; 1 if there are no intervals.
+    /// The slots inside an interval, and the starts that are stored; 1 if there are no intervals.
     inner: f64,
-    /// Whether the schedule was chosen for the device cache.
-    through: bool,
+    starts: f64,
+    /// Whether the schedule was chosen for the device cache, and whether the snapshots inside an interval
+    /// leave a slot of it, into which the next start may come ahead.
+    uses: [bool; 2],
 }
 
 impl Traits {
-    fn of(alternative: usize, schedule: &Schedule) -> Self {
-        let (size, inner) = match schedule.chunk {
-            0 => (schedule.snapshots, 1),
-            chunk => (chunk, schedule.inner().max(1)),
-        };
-        let (size, inner, through) = (size.into(), inner.into(), schedule.cache() > 0);
-        Traits { alternative, algorithm: schedule.algorithm, size, inner, through }
+    /// `cache`: the snapshots for which the device cache has room.
+    fn of(alternative: usize, schedule: &Schedule, cache: u32) -> Self {
+        let inner = schedule.inner();
+        let [size, inner, starts] = match schedule.chunk {
+            0 => [schedule.snapshots, 1, 1],
+            chunk => [chunk, inner, schedule.snapshots.saturating_sub(inner)],
+        }
+        .map(|count| f64::from(count.max(1)));
+        let uses = [schedule.cache() > 0, schedule.chunk > 0 && schedule.inner() < cache];
+        Traits { alternative, algorithm: schedule.algorithm, size, inner, starts, uses }
     }
 
     /// How unlike the gaps of two schedules are expected to be; 1: alike; infinite if they have other
@@ -265,8 +265,9 @@ impl Traits {
         }
         let ratio = |a: f64, b: f64| if a > b { a / b } else { b / a };
         let inner = ratio(self.inner, other.inner);
-        let through = if self.through == other.through { 1.0 } else { 3.0 };
-        ratio(self.size, other.size) * inner * inner * through
+        let otherwise = self.uses.iter().zip(other.uses).filter(|(a, b)| **a != *b).count();
+        let numbers = ratio(self.size, other.size) * ratio(self.starts, other.starts);
+        numbers * inner * inner * [1.0, 3.0, 9.0][otherwise]
     }
 }
 
@@ -321,8 +322,9 @@ fn longer(schedule: &Schedule, steps: u32, most: u32, caches: (u32, u32)) -> Res
 }
 
 /// The part of a transfer's time that is expected not to overlap with the stream, as long as no
-/// schedule of the same algorithm has been simulated.
-const USUAL_GAPS: f64 = 0.3;
+/// schedule of the same algorithm has been simulated. A small one lets a search of a long problem, which
+/// simulates few schedules, try every algorithm before it varies one.
+const USUAL_GAPS: f64 = 0.1;
 
 impl Search<'_> {
     /// Finds the best plans of the alternatives of `stage` for `steps` time steps and at most `most`
@@ -379,7 +381,7 @@ impl Search<'_> {
             let fewer = most.div_ceil(PART).max(slots_for_part(PART, steps, most));
             search.run(part, fewer)?;
             let (most, cache) = limits(sessions, most);
-            let (_, cache_of_part) = limits(&smaller[0], most);
+            let (most_of_part, cache_of_part) = limits(&smaller[0], fewer);
             for found in search.found {
                 for schedule in longer(&found.schedule, steps, most, (cache_of_part, cache))? {
                     fallible_vec::push(&mut like, (alternative, schedule))?;
@@ -387,8 +389,11 @@ impl Search<'_> {
             }
             for mut tried in search.tried {
                 tried.traits.alternative = alternative;
-                if matches!(tried.traits.algorithm, Algorithm::Revolve | Algorithm::Uniform) {
-                    tried.traits.size *= f64::from(PART);
+                match tried.traits.algorithm {
+                    Algorithm::Revolve | Algorithm::Uniform => {
+                        tried.traits.size *= f64::from(PART);
+                    }
+                    _ => tried.traits.starts *= f64::from(most) / f64::from(most_of_part),
                 }
                 fallible_vec::push(&mut self.tried, tried)?;
             }
@@ -431,48 +436,41 @@ impl Search<'_> {
                 self.too_long = Some(error);
                 continue;
             }
-            let Some(bound) = self.bound(alternative, &schedule, false)? else {
+            let Some(bound) = self.bound(alternative, &schedule, Counted::Steps)? else {
                 fallible_vec::insert(&mut self.settled, this, ())?;
                 continue;
             };
             let (gaps, distance) = (USUAL_GAPS, f64::INFINITY);
-            let is_counted = !self.is_cut(alternative);
-            let traits = Traits::of(alternative, &schedule);
-            let mut new = Waiting { gaps, distance, bound, is_counted, traits, schedule };
+            let cache = limits(&self.alternatives[alternative], u32::MAX).1;
+            let traits = Traits::of(alternative, &schedule, cache);
+            let counted = Counted::Steps;
+            let mut new = Waiting { gaps, distance, bound, counted, traits, schedule };
             self.tried.iter().for_each(|tried| new.learn(tried));
             waiting.push(new);
         }
-        let (alike, much_slower) = match self.is_short_part {
-            true => (ALIKE_IN_SHORT_PART, MUCH_SLOWER_IN_SHORT_PART),
-            false => (ALIKE, MUCH_SLOWER),
-        };
         loop {
             let guesses = waiting.iter().map(|w| w.bound.guess(w.gaps)).enumerate();
-            let Some((next, guess)) = guesses.min_by(|a, b| a.1.total_cmp(&b.1)) else { break };
+            let Some((next, _)) = guesses.min_by(|a, b| a.1.total_cmp(&b.1)) else { break };
             let first = &mut waiting[next];
-            if !first.is_counted {
+            let Traits { alternative, algorithm, .. } = first.traits;
+            let to_beat = self.to_beat(alternative, algorithm);
+            let is_in_time =
+                self.work.saturating_add(self.last_work / 2) < limit || to_beat == f64::INFINITY;
+            let more = first.uncounted(self.is_cut(alternative));
+            if let Some(more) = more.filter(|_| is_in_time) {
                 // Most schedules never come first, so that only few are counted.
-                match self.bound(first.traits.alternative, &first.schedule, true)? {
-                    Some(bound) => (first.bound, first.is_counted) = (bound, true),
+                match self.bound(alternative, &first.schedule, more)? {
+                    Some(bound) => (first.bound, first.counted) = (bound, more),
                     None => {
-                        let Waiting { traits, schedule, .. } = waiting.remove(next);
-                        let this = key(traits.alternative, &schedule);
+                        let this = key(alternative, &waiting.remove(next).schedule);
                         fallible_vec::insert(&mut self.settled, this, ())?;
                     }
                 }
                 continue;
             }
             // The order of the others stays: it decides between equal guesses.
-            let Waiting { distance, bound, traits, schedule, .. } = waiting.remove(next);
-            let Traits { alternative, algorithm, .. } = traits;
-            let to_beat = self.to_beat(alternative, algorithm);
-            let is_in_time =
-                self.work.saturating_add(self.last_work / 2) < limit || to_beat == f64::INFINITY;
-            let is_much_slower = !self.compares()
-                && (self.is_short_part || schedule.steps > SHORT)
-                && distance < alike
-                && guess > much_slower * to_beat;
-            if bound.makespan < to_beat && is_in_time && !is_much_slower {
+            let Waiting { bound, traits, schedule, .. } = waiting.remove(next);
+            if bound.makespan < to_beat && is_in_time {
                 fallible_vec::insert(&mut self.settled, key(alternative, &schedule), ())?;
                 self.attempt(bound, traits, schedule)?;
                 waiting.retain(|w| {
@@ -492,12 +490,12 @@ impl Search<'_> {
     }
 
     /// Returns the bounds of the session with the largest bound; `None` if the schedule cannot be
-    /// faster than the plan that it must beat, or does not fit the tiers. `counts`: see [`bound`].
+    /// faster than the plan that it must beat, or does not fit the tiers.
     fn bound(
         &self,
         alternative: usize,
         schedule: &Schedule,
-        counts: bool,
+        counted: Counted,
     ) -> Result<Option<LowerBound>> {
         let limit = self.to_beat(alternative, schedule.algorithm);
         let mut largest: Option<LowerBound> = None;
@@ -505,7 +503,7 @@ impl Search<'_> {
             return Ok(None);
         }
         for tiers in &self.alternatives[alternative] {
-            let Some(bound) = bound(schedule, tiers, counts, limit)? else { return Ok(None) };
+            let Some(bound) = bound(schedule, tiers, counted, limit)? else { return Ok(None) };
             largest = largest.filter(|largest| largest.makespan > bound.makespan).or(Some(bound));
         }
         Ok(largest.filter(|bound| bound.makespan < limit))

@@ -1,6 +1,6 @@
 use super::*;
 use crate::cases::cases;
-use crate::choice::tier_spec::tests::of_slots as tiers;
+use crate::choice::tier_spec::tests::{of_slots as tiers, with_disk};
 use crate::choice::{choose_among, lower_bound, storage_options, Coded, Cut, Job, State, Storage};
 use crate::codec::{Method, Settings};
 use crate::config::Config;
@@ -107,7 +107,8 @@ fn no_plan_beats_its_bound() {
             let tiers = tiers(balance(transfer, op, compressed), cache, 100);
             for schedule in portfolio(120, 60, cache, Spacing::Fine).unwrap() {
                 let makespan = over_ideal(&schedule, &tiers, Policy::Clairvoyant) * 240.0;
-                let bound = bound(&schedule, &tiers, true, f64::INFINITY).unwrap().unwrap();
+                let bound =
+                    bound(&schedule, &tiers, Counted::Records, f64::INFINITY).unwrap().unwrap();
                 assert!(
                     bound.makespan <= makespan * (1.0 + 1e-12),
                     "{bound:?}, {makespan}: {schedule:?} through {cache} slots"
@@ -148,18 +149,18 @@ fn no_plan_in_levels_beats_its_bound() {
             let [_, tiers] = in_levels(costs, ratio, previous, (cache, host));
             let certified = lower_bound(120, &tiers, 1 << 20).unwrap();
             for schedule in portfolio(120, 60, 2 * cache, Spacing::Fine).unwrap() {
-                let bounds = [false, true]
-                    .map(|counts| bound(&schedule, &tiers, counts, f64::INFINITY).unwrap());
+                let bounds = [Counted::Steps, Counted::Transfers, Counted::Records]
+                    .map(|counted| bound(&schedule, &tiers, counted, f64::INFINITY).unwrap());
                 let sessions = [tiers.clone()];
                 let Ok(found) = evaluate(schedule, 0, &sessions, f64::INFINITY).unwrap() else {
                     continue;
                 };
                 fitting += 1;
                 let most = found.simulation.makespan * (1.0 + 1e-12);
-                let [loose, tight] = bounds.map(|bound| bound.unwrap().makespan);
+                let [steps, loose, tight] = bounds.map(|bound| bound.unwrap().makespan);
                 assert!(
-                    loose <= tight && tight <= most && certified <= most,
-                    "{certified}, {loose}, {tight}, {most}: {:?}",
+                    steps <= loose && loose <= tight && tight <= most && certified <= most,
+                    "{certified}, {steps}, {loose}, {tight}, {most}: {:?}",
                     found.schedule
                 );
             }
@@ -486,7 +487,8 @@ fn no_mixed_plan_beats_its_bound() {
         for tiers in (2..5).filter_map(|raw| coded.with_raw(raw)) {
             let (most, cache) = limits(std::slice::from_ref(&tiers), 40);
             for schedule in portfolio(120, most, cache, Spacing::Fine).unwrap() {
-                let bound = bound(&schedule, &tiers, true, f64::INFINITY).unwrap().unwrap();
+                let bound =
+                    bound(&schedule, &tiers, Counted::Records, f64::INFINITY).unwrap().unwrap();
                 let found =
                     evaluate(schedule, 0, std::slice::from_ref(&tiers), f64::INFINITY).unwrap();
                 let Ok(found) = found else { continue };
@@ -498,6 +500,37 @@ fn no_mixed_plan_beats_its_bound() {
         }
     }
     assert!(fitting > 1000, "{fitting}");
+}
+
+/// No plan with a disk is faster than its bound, which counts what is read from disk: in many of these
+/// problems nothing else takes as long.
+#[test]
+fn no_plan_with_a_disk_beats_its_bound() {
+    let (mut fitting, mut by_reads) = (0, 0);
+    for (disk_read, disk_write, transfer) in [(20.0, 5.0, 2.0), (3.0, 30.0, 1.0), (8.0, 8.0, 0.1)] {
+        for (cache, host) in [(0, 4), (1, 6), (3, 4), (5, 10)] {
+            let costs = Costs { disk_read, disk_write, ..balance(transfer, 0.1, false) };
+            let tiers = with_disk(tiers(costs, cache, 0), host, 60);
+            let (most, inner) = limits(std::slice::from_ref(&tiers), 60);
+            for schedule in portfolio(120, most, inner, Spacing::Fine).unwrap() {
+                let [steps, all] = [Counted::Steps, Counted::Records].map(|counted| {
+                    bound(&schedule, &tiers, counted, f64::INFINITY).unwrap().unwrap()
+                });
+                let found =
+                    evaluate(schedule, 0, std::slice::from_ref(&tiers), f64::INFINITY).unwrap();
+                let Ok(found) = found else { continue };
+                fitting += 1;
+                by_reads += u32::from(all.makespan > 1.5 * steps.makespan);
+                let most = found.simulation.makespan * (1.0 + 1e-12);
+                assert!(
+                    steps.makespan <= all.makespan && all.makespan <= most,
+                    "{steps:?}, {all:?}, {most}: {:?} through {cache}, {host} slots",
+                    found.schedule
+                );
+            }
+        }
+    }
+    assert!(fitting > 1000 && by_reads > 300, "{fitting}, {by_reads}");
 }
 
 /// More device memory makes no plan with mixed storage slower: the cache may be divided so that it has the fewest

@@ -418,11 +418,15 @@ impl TierSpec {
         self.budgets.slots_beside_staging(self.slot_bytes)
     }
 
+    /// Returns the most slots in host memory of a plan that uses no disk.
+    pub(super) fn most_in_memory(&self) -> u32 {
+        Budgets { disk: 0, ..self.budgets }.slots_outside(self.slot_bytes)
+    }
+
     /// Returns these tiers without their disk.
     pub(super) fn without_disk(&self) -> Self {
-        let memory = Budgets { disk: 0, ..self.budgets };
-        let slots = |_| memory.slots_outside(self.slot_bytes);
-        let host = if self.has_disk() { self.host.map(slots) } else { self.host };
+        let in_memory = |_| self.most_in_memory();
+        let host = if self.has_disk() { self.host.map(in_memory) } else { self.host };
         TierSpec { host, budgets: Budgets::NONE, ..self.clone() }
     }
 
