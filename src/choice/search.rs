@@ -321,10 +321,12 @@ fn longer(schedule: &Schedule, steps: u32, most: u32, caches: (u32, u32)) -> Res
     slots.into_iter().map(with).collect()
 }
 
-/// The part of a transfer's time that is expected not to overlap with the stream, as long as no
-/// schedule of the same algorithm has been simulated. A small one lets a search of a long problem, which
-/// simulates few schedules, try every algorithm before it varies one.
-const USUAL_GAPS: f64 = 0.1;
+/// The part of a transfer's time that usually does not overlap with the stream.
+const USUAL_GAPS: f64 = 0.3;
+
+/// As `USUAL_GAPS`, as long as no schedule of the same algorithm has been simulated: a search of a long
+/// problem, which simulates few schedules, tries another algorithm before it varies one.
+const UNKNOWN_GAPS: f64 = 0.1;
 
 impl Search<'_> {
     /// Finds the best plans of the alternatives of `stage` for `steps` time steps and at most `most`
@@ -440,7 +442,7 @@ impl Search<'_> {
                 fallible_vec::insert(&mut self.settled, this, ())?;
                 continue;
             };
-            let (gaps, distance) = (USUAL_GAPS, f64::INFINITY);
+            let (gaps, distance) = (UNKNOWN_GAPS, f64::INFINITY);
             let cache = limits(&self.alternatives[alternative], u32::MAX).1;
             let traits = Traits::of(alternative, &schedule, cache);
             let counted = Counted::Steps;
