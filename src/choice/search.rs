@@ -195,6 +195,7 @@ struct Waiting {
     gaps: f64,
     distance: f64,
     bound: LowerBound,
+    /// What the bound counts so far.
     counted: Counted,
     traits: Traits,
     schedule: Schedule,

@@ -502,8 +502,8 @@ fn no_mixed_plan_beats_its_bound() {
     assert!(fitting > 1000, "{fitting}");
 }
 
-/// No plan with a disk is faster than its bound, which counts what is read from disk: in many of these
-/// problems nothing else takes as long.
+/// No plan with a disk is faster than its bound, which counts what is read from disk: for many of these
+/// schedules it is longer than the bound with a disk that is read in no time.
 #[test]
 fn no_plan_with_a_disk_beats_its_bound() {
     let (mut fitting, mut by_reads) = (0, 0);
@@ -511,20 +511,22 @@ fn no_plan_with_a_disk_beats_its_bound() {
         for (cache, host) in [(0, 4), (1, 6), (3, 4), (5, 10)] {
             let costs = Costs { disk_read, disk_write, ..balance(transfer, 0.1, false) };
             let tiers = with_disk(tiers(costs, cache, 0), host, 60);
+            let costs = Costs { disk_read: 0.0, ..tiers.costs.clone() };
+            let read_at_once = TierSpec { costs, ..tiers.clone() };
             let (most, inner) = limits(std::slice::from_ref(&tiers), 60);
             for schedule in portfolio(120, most, inner, Spacing::Fine).unwrap() {
-                let [steps, all] = [Counted::Steps, Counted::Records].map(|counted| {
-                    bound(&schedule, &tiers, counted, f64::INFINITY).unwrap().unwrap()
+                let [at_once, all] = [&read_at_once, &tiers].map(|tiers| {
+                    bound(&schedule, tiers, Counted::Transfers, f64::INFINITY).unwrap().unwrap()
                 });
                 let found =
                     evaluate(schedule, 0, std::slice::from_ref(&tiers), f64::INFINITY).unwrap();
                 let Ok(found) = found else { continue };
                 fitting += 1;
-                by_reads += u32::from(all.makespan > 1.5 * steps.makespan);
+                by_reads += u32::from(all.makespan > 1.1 * at_once.makespan);
                 let most = found.simulation.makespan * (1.0 + 1e-12);
                 assert!(
-                    steps.makespan <= all.makespan && all.makespan <= most,
-                    "{steps:?}, {all:?}, {most}: {:?} through {cache}, {host} slots",
+                    at_once.makespan <= all.makespan && all.makespan <= most,
+                    "{at_once:?}, {all:?}, {most}: {:?} through {cache}, {host} slots",
                     found.schedule
                 );
             }
