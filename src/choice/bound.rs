@@ -4,7 +4,7 @@
 use super::storage::Cut;
 use super::tier_spec::TierSpec;
 use crate::error::Result;
-use crate::plan::Policy;
+use crate::plan::{Index, Level, Plan, Policy};
 use crate::predict::Costs;
 use crate::schedule::Schedule;
 
@@ -62,12 +62,28 @@ pub(super) fn steps_alone(schedule: &Schedule, costs: &Costs) -> f64 {
         + f64::from(schedule.sweeps()) * costs.backward.total(all)
 }
 
+/// What a bound counts of the kinds of SAVEs and RESTOREs.
+#[derive(Clone, Copy)]
+pub(super) struct Kinds {
+    /// The most SAVEs of states in levels that leave out the previous level, which another snapshot has.
+    pub shared: u64,
+    /// The least SAVEs and RESTOREs of compressed snapshots with mixed storage.
+    pub coded: [u64; 2],
+}
+
+impl Kinds {
+    /// The kinds in a plan of an indexed schedule.
+    pub fn of(plan: &Plan, index: &Index) -> Self {
+        let shared = plan.levels.iter().filter(|&&level| level == Level::Claimed).count() as u64;
+        Kinds { shared, coded: plan.coded(index) }
+    }
+}
+
 /// Returns the least seconds of the application's stream, which does all forward and backward steps
 /// and saves and restores all snapshots. The schedule restores each state but the last one once, as all
 /// generated ones do. SAVEs are counted as in the variant of the schedule with the fewest SAVEs, for which
-/// there is a formula. `shared` of them, at most, leave out the previous time level, which another snapshot
-/// has.
-pub(super) fn stream(schedule: &Schedule, tiers: &TierSpec, shared: u64) -> Result<f64> {
+/// there is a formula.
+pub(super) fn stream(schedule: &Schedule, tiers: &TierSpec, kinds: Kinds) -> Result<f64> {
     let accesses = schedule.clone().through(0).accesses()?;
     let costs = &tiers.costs;
     let restores = schedule.restores();
@@ -78,15 +94,19 @@ pub(super) fn stream(schedule: &Schedule, tiers: &TierSpec, shared: u64) -> Resu
         _ => (costs.copy, costs.copy),
     };
     let (mut save, mut restore) = (costs.compress + copy_in, costs.decompress + copy_out);
+    let mut of_coded = 0.0;
     if tiers.raw_slots.is_some() {
         let raw = if tiers.storage.zero_copy { 0.0 } else { costs.raw_copy() };
         (save, restore) = (save.min(raw), restore.min(raw));
+        let [saves, restores] = kinds.coded.map(|count| count as f64);
+        let more = [costs.compress - save, costs.decompress - restore];
+        of_coded = saves * more[0].max(0.0) + restores * more[1].max(0.0);
     }
     let saves = accesses.saturating_sub(restores);
-    let left_out = shared.min(saves) as f64 * (1.0 - costs.own_part());
+    let left_out = kinds.shared.min(saves) as f64 * (1.0 - costs.own_part());
     let saves = (saves as f64 - left_out) * save;
     let restores = restores as f64 * restore;
-    Ok(steps_alone(schedule, costs) + (saves + restores))
+    Ok(steps_alone(schedule, costs) + (saves + restores + of_coded))
 }
 
 /// Returns the bounds of `schedule` on `tiers`; `None` if the schedule takes `limit` seconds or
@@ -112,7 +132,7 @@ pub(super) fn bound(
     }
     let shared = records.map_or(u64::MAX, |records| records.shared);
     let shared = if tiers.shares_levels(schedule.snapshots) { shared } else { 0 };
-    let stream = stream(schedule, tiers, shared)?;
+    let stream = stream(schedule, tiers, Kinds { shared, coded: [0; 2] })?;
     if stream >= limit {
         return Ok(None);
     }

@@ -50,14 +50,9 @@ pub(super) fn portfolio(steps: u32, most: u32, cache: u32, grid: Spacing) -> Res
     if most >= all {
         fallible_vec::push(&mut members, Schedule::store_all(steps)?)?;
     }
-    let numbers = ladder(1, most.min(all), if is_fine { 20 } else { 10 });
-    let last = numbers.len().saturating_sub(1);
-    for (place, snapshots) in numbers.into_iter().enumerate() {
+    for snapshots in ladder(1, most.min(all), 20) {
         let revolve = Schedule::revolve(steps, snapshots)?;
-        // On the coarse grid, every other number has these schedules: counting their transfers takes
-        // long.
-        let is_tried = is_fine || (last - place) % 2 == 0;
-        if cache > 0 && snapshots > cache && is_tried {
+        if cache > 0 && snapshots > cache {
             // Fewer slots than there are leave some for the application and for uploads that run
             // ahead. On the fine grid, a larger cache has the schedules of every smaller one, too.
             let many = if is_fine { usize::MAX } else { 3 };

@@ -225,8 +225,8 @@ fn a_disk_never_makes_a_plan_slower() {
     assert!(faster > 10, "{faster}");
 }
 
-/// A search for many steps plans and simulates a limited number of schedules (`make bench` has the
-/// time), and the plan is hardly slower than the best one of the whole portfolio.
+/// A search with a limit plans and simulates few schedules (`make bench` has the time), and the plan is hardly
+/// slower than the best one of the whole portfolio.
 #[test]
 fn few_schedules_are_simulated() {
     let steps = 20_000;
@@ -292,16 +292,19 @@ fn numbers(mut state: u64) -> impl FnMut() -> f64 {
     }
 }
 
-/// No member of the portfolio is faster than the plan that a search finds.
+/// No member of the portfolio is faster than the plan that a search finds, which for a long problem is that
+/// with the coarse spacing.
 #[test]
 fn no_member_of_the_portfolio_is_faster() {
-    for seed in 1..=cases(100u64, 10_000) {
+    let seeds = (1..=cases(100u64, 10_000)).map(|seed| (seed, 2, 250.0, Spacing::Fine));
+    let long = (1..=cases(3u64, 100)).map(|seed| (seed, SHORT + 1, 8_000.0, Spacing::Coarse));
+    for (seed, least, more, spacing) in seeds.chain(long) {
         let mut random = numbers(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        let steps = 2 + (random() * random() * 250.0) as u32;
+        let steps = least + (random() * random() * more) as u32;
         let tiers = random_tiers(&mut random, steps);
         let ours = best(steps, tiers.clone()).simulation.makespan;
         let (most, cache) = limits(std::slice::from_ref(&tiers), u32::MAX);
-        for schedule in portfolio(steps, most, cache, Spacing::Fine).unwrap() {
+        for schedule in portfolio(steps, most, cache, spacing).unwrap() {
             let sessions = std::slice::from_ref(&tiers);
             if let Ok(found) = evaluate(schedule.clone(), 0, sessions, f64::INFINITY).unwrap() {
                 let seconds = found.simulation.makespan;
@@ -356,14 +359,14 @@ fn more_slots_never_give_a_slower_plan() {
     assert!(slower * 10_000 <= pairs && worst <= 1.001);
 }
 
-/// Where the time of a search is limited, more slots give a slower plan in 16 of 1,000 cases, by 3.1 % at
+/// Where the portfolio has the coarse spacing, more slots give a slower plan in 6 of 1,000 cases, by 0.8 % at
 /// most.
 #[test]
 fn more_slots_hardly_ever_give_a_slower_plan_of_a_long_problem() {
     let pairs = cases(10, 1_000);
     let (slower, worst) =
         slower_with_more_slots(pairs, |part| SHORT + 1 + (part * 12_000.0) as u32);
-    assert!(slower * 50 <= pairs && worst <= 1.05);
+    assert!(slower * 100 <= pairs && worst <= 1.01);
 }
 
 #[test]
@@ -476,10 +479,11 @@ fn mixed_storage_is_ahead_where_coding_takes_long() {
 }
 
 /// No plan with mixed storage is faster than its lower bound, with few raw states in the cache and with many,
-/// where decoding takes longer than a copy and where it takes less.
+/// where decoding takes longer than a copy and where it takes less; nor than the bound of its stream, which
+/// counts what the plan codes: with it, a plan is given up if, and only if, it takes the limit or longer.
 #[test]
 fn no_mixed_plan_beats_its_bound() {
-    let mut fitting = 0;
+    let (mut fitting, mut by_coding) = (0, 0);
     for (ratio, op, zero_copy) in
         [(4.0, 0.85, false), (4.0, 0.85, true), (15.0, 0.5, true), (4.0, 0.3, false)]
     {
@@ -496,10 +500,20 @@ fn no_mixed_plan_beats_its_bound() {
                 let most = found.simulation.makespan * (1.0 + 1e-12);
                 let text = format!("{tiers:?}, {:?}", found.schedule);
                 assert!(bound.makespan <= most, "{}, {most}: {text}", bound.makespan);
+                let kinds = Kinds::of(&found.plans[0], &Index::new(&found.schedule).unwrap());
+                let [unknown, known] = [Kinds { coded: [0; 2], ..kinds }, kinds]
+                    .map(|kinds| stream(&found.schedule, &tiers, kinds).unwrap());
+                assert!(unknown <= known && known <= most, "{unknown}, {known}, {most}: {text}");
+                by_coding += u32::from(known > 1.05 * unknown);
+                let within = |limit: f64| {
+                    evaluate(found.schedule.clone(), 0, std::slice::from_ref(&tiers), limit)
+                };
+                let seconds = found.simulation.makespan;
+                assert!(within(most).unwrap().is_ok() && within(seconds).unwrap().is_err());
             }
         }
     }
-    assert!(fitting > 1000, "{fitting}");
+    assert!(fitting > 1000 && by_coding > 300, "{fitting}, {by_coding}");
 }
 
 /// No plan with a disk is faster than its bound, which counts what is read from disk: for many of these

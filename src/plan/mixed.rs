@@ -74,4 +74,18 @@ impl Plan {
         plan.count(index);
         Ok(plan)
     }
+
+    /// The numbers of SAVEs and RESTOREs of compressed snapshots in a plan of mixed storage.
+    pub fn coded(&self, index: &Index) -> [u64; 2] {
+        let mut coded = [0; 2];
+        // Where all slots are for raw snapshots, transfer lanes code.
+        if (1..self.cache).contains(&self.raw_slots) {
+            for (step, access) in self.steps.iter().zip(&index.accesses) {
+                let is_stored = step.slot != NONE || step.host != NONE;
+                let is_coded = step.slot >= self.raw_slots && is_stored;
+                coded[usize::from(!access.save)] += u64::from(is_coded);
+            }
+        }
+        coded
+    }
 }

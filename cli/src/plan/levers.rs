@@ -44,7 +44,7 @@ impl Levers {
                 continue;
             }
             work += more;
-            let found = match search(steps, most, &changed.alternatives, Keep::Families) {
+            let found = match search(steps, most, &changed.alternatives, Keep::Best) {
                 Err(error) if error.code == Code::Budget => continue,
                 found => found?,
             };
