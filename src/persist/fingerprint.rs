@@ -98,7 +98,7 @@ impl Fingerprint {
     fn shown(&self, name: &Name, value: u64, is_other: bool) -> String {
         let meaning = self.meanings.iter().find(|(known, _)| known == name);
         match meaning.map(|(_, meaning)| meaning) {
-            Some(Meaning::HashOf(_)) if is_other => format!("other {name}"),
+            Some(Meaning::HashOf(_)) if is_other => format!("other values of {name}"),
             Some(Meaning::HashOf(text)) => format!("{name} = {text}"),
             Some(Meaning::OneOf(names)) => match names.iter().find(|(known, _)| *known == value) {
                 Some((_, text)) => format!("{name} = {text}"),
@@ -154,7 +154,7 @@ mod tests {
             (
                 &written,
                 expected(7, 0),
-                "with other fields, and this run has fields = f32 10 x 20 x 30:",
+                "with other values of fields, and this run has fields = f32 10 x 20 x 30:",
             ),
             (
                 &written,

@@ -4,6 +4,7 @@
 use crate::common::app::Draw;
 use crate::common::prelude::*;
 use crate::common::{emu, emu::emulated, wave};
+use gpuzip::codec::FillValue;
 use gpuzip::persist::Name;
 use gpuzip::session::Array;
 use std::path::{Path, PathBuf};
@@ -282,6 +283,40 @@ fn less_memory_than_before_is_told_with_its_remedy() {
     let texts = ["the budgets of the run that wrote them", "host_budget"];
     refused(resume(&job(5), &dir, &app).map(drop), Code::Budget, &texts);
     resume(&job(14), &dir, &app).unwrap();
+    let _ = std::fs::remove_dir_all(&dir);
+}
+
+/// Snapshots are decoded as they were coded: a session goes on with the settings of the codec that wrote
+/// them; with others it is refused, and says its own.
+#[test]
+fn a_generation_is_for_the_settings_that_coded_it() {
+    let job = |change: &dyn Fn(&mut Settings)| {
+        let config = config(Algorithm::Revolve, 6, 2).with(|c| {
+            c.codec.settings = coding(Method::Lorenzo, ErrorBound::OfMax(1e-3));
+            c.codec.settings.fill_value = Some(FillValue::of("nan").unwrap());
+            change(&mut c.codec.settings);
+        });
+        Job { config, steps: 30, ends: None }
+    };
+    let (same, dir) = (job(&|_| ()), folder("restart-settings"));
+    let first = stopped(&same, false, &dir, 40, false);
+    type Change<'a> = (&'a dyn Fn(&mut Settings), &'a [&'a str]);
+    let others: [Change; 5] = [
+        (&|s| s.fill_value = None, &["other values of the codec's settings"]),
+        (&|s| s.fill_value = Some(FillValue::of("0").unwrap()), &["fill_value 0"]),
+        (&|s| s.bound = ErrorBound::OfMax(1e-2), &["error_bound 0.01", "fill_value nan"]),
+        (&|s| s.bound = ErrorBound::Absolute(1e-3), &["error_bound_mode 1"]),
+        (&|s| s.method = Method::Dct, &["compressor"]),
+    ];
+    for (change, texts) in others {
+        let app = App::new(false);
+        refused(resume(&job(change), &dir, &app).map(drop), Code::Config, texts);
+        assert!(app.stack.bytes().iter().all(|byte| *byte == 0), "an array was changed");
+    }
+    let mut second = App::new(false);
+    let mut two = resume(&same, &dir, &second).unwrap().0;
+    second.told = first.told;
+    second.finish(&mut two).unwrap();
     let _ = std::fs::remove_dir_all(&dir);
 }
 
