@@ -13,6 +13,7 @@ mod predict;
 mod recipes;
 mod survey;
 pub mod svg;
+mod table;
 mod text;
 pub mod timeline;
 mod two_levels;

@@ -5,12 +5,13 @@ use super::costs::Machine;
 use super::levers::Levers;
 use super::recipes::published;
 use super::survey::Survey;
-use super::text::{name, policy};
+use super::table::table;
+use super::text::{forward_steps, name, policy};
 use super::{curves, paste, timeline, Arguments};
 use crate::options::refuse;
 use crate::output::{emit, emit_json, folder_of_drawings, write_drawing};
 use crate::schedule::announce;
-use crate::units::{seconds, size};
+use crate::units::seconds;
 use crate::{complain, Failure};
 use gpuzip::choice::{
     certify, search, search_and_refine, Candidate, Certificate, Cut, Keep, Storage, TierSpec,
@@ -115,6 +116,9 @@ pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
         // The sentence says these.
         let said = ["answer", "binds", "binds_share", "over_bound", "over_problem_ideal"];
         values.retain(|name, _| !said.contains(&name.as_str()));
+        if machine.cpu {
+            values = of_one_memory(values, &best.simulation);
+        }
         writeln!(io::stdout(), "{answer}\n")?;
         let lines = levers.lines();
         lines.iter().try_for_each(|line| writeln!(io::stdout(), "{line}"))?;
@@ -216,8 +220,9 @@ fn closing(
         writeln!(
             out,
             "\nNo nested schedule, which stores snapshots as a stack (revolve, two-level, hrevolve and all others here), takes less than {}\n\
-             with its snapshots on device, in host memory or on disk in the slots of these budgets.",
-            seconds(certificate.seconds)
+             with its snapshots {} in the slots of these budgets.",
+            seconds(certificate.seconds),
+            if machine.cpu { "in memory or on disk" } else { "on device, in host memory or on disk" }
         )?;
         if !certificate.has_transfers {
             writeln!(
@@ -476,6 +481,19 @@ fn summary(best: &Candidate, machine: &Machine) -> Map<String, Value> {
     ])
 }
 
+/// Returns the values of a summary as a machine without a device has them: snapshots lie in one memory and on
+/// disk.
+fn of_one_memory(values: Map<String, Value>, s: &Simulation) -> Map<String, Value> {
+    let of_memory = |(name, value): (String, Value)| match name.as_str() {
+        "device_peak" => Some(("memory_peak".into(), (s.device_peak + s.host_peak).into())),
+        "h2d" => Some(("disk_reads".into(), s.disk_reads.into())),
+        "d2h" => Some(("disk_writes".into(), s.disk_writes.into())),
+        "host_peak" | "h2d_bytes" | "d2h_bytes" => None,
+        _ => Some((name, value)),
+    };
+    values.into_iter().filter_map(of_memory).collect()
+}
+
 fn row(candidate: &Candidate, machine: &Machine) -> Map<String, Value> {
     let s = &candidate.simulation;
     let mut values = configuration(candidate, machine);
@@ -494,12 +512,6 @@ fn row(candidate: &Candidate, machine: &Machine) -> Map<String, Value> {
     values
 }
 
-/// Returns the number of time steps that a shot computes forward, repeated ones included. Only the last
-/// macro-step, which is never computed forward, may have fewer time steps than the others.
-fn forward_steps(candidate: &Candidate) -> u64 {
-    candidate.schedule.forward_steps() * u64::from(candidate.schedule.macro_steps().every())
-}
-
 fn survey_values(survey: Survey, shot: f64) -> Map<String, Value> {
     object([
         ("ranks", survey.ranks.into()),
@@ -510,94 +522,4 @@ fn survey_values(survey: Survey, shot: f64) -> Map<String, Value> {
         ("shots_per_hour", json!(survey.shots as f64 / survey.seconds(shot) * 3600.0)),
         ("ranks_busy", json!(survey.busy())),
     ])
-}
-
-/// Prints a table of these plans of `all` plans, the fastest first.
-fn table(shown: &[Candidate], all: usize, machine: &Machine) -> io::Result<()> {
-    let header = [
-        "plan",
-        "snapshots",
-        "chunk",
-        "inner",
-        "stored",
-        "predicted",
-        "x ideal",
-        "forward",
-        "stall",
-        "device",
-        "host",
-        "disk",
-        "h2d",
-        "d2h",
-    ];
-    let mut rows = vec![header.map(String::from)];
-    for candidate in shown {
-        let (s, c) = (&candidate.simulation, &candidate.schedule);
-        let some = |number: u32| if number == 0 { "-".into() } else { number.to_string() };
-        let inner = if c.has_inner_slots() { c.inner() } else { 0 };
-        rows.push([
-            name(candidate),
-            c.snapshots.to_string(),
-            some(if c.algorithm == Algorithm::Uniform { 0 } else { c.chunk }),
-            some(inner),
-            machine.ways[candidate.alternative].to_string(),
-            seconds(s.makespan),
-            format!("{:.2}", s.over_problem_ideal()),
-            forward_steps(candidate).to_string(),
-            format!("{:.0} %", s.stall() / s.makespan * 100.0),
-            size(s.device_peak),
-            size(s.host_peak),
-            size(s.disk_peak),
-            s.h2d.to_string(),
-            s.d2h.to_string(),
-        ]);
-    }
-    let width = |k: usize| rows.iter().map(|row| row[k].len()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..header.len()).map(width).collect();
-    let mut out = BufWriter::new(io::stdout().lock());
-    for row in &rows {
-        let cells: Vec<String> = row
-            .iter()
-            .zip(&widths)
-            .enumerate()
-            .map(
-                |(k, (cell, &w))| if k == 0 { format!("{cell:w$}") } else { format!("{cell:>w$}") },
-            )
-            .collect();
-        writeln!(out, "{}", cells.join("  "))?;
-    }
-    writeln!(
-        out,
-        "\npredicted: time of a shot. x ideal: this time over that of the forward and backward steps alone. forward: forward steps, repeated ones included. stall: share of"
-    )?;
-    writeln!(
-        out,
-        "the time in which the application's stream waits for gpuzip: it copies or codes a snapshot, or waits for a transfer. h2d, d2h:"
-    )?;
-    writeln!(out, "snapshots moved to the device and to the host.")?;
-    if shown.len() < all {
-        let rest = all - shown.len();
-        writeln!(
-            out,
-            "Not shown, more than 10 % slower: {rest}; --all shows them, and GPUZIP 2.x's recipes."
-        )?;
-    }
-    if let Some(macro_steps) = machine.macro_steps {
-        writeln!(
-            out,
-            "--every {}: the {} time steps count as {} steps for snapshots and chunks; times are those of all time steps.",
-            macro_steps.every(),
-            macro_steps.time_steps(),
-            macro_steps.count()
-        )?;
-    }
-    if machine.sweeps > 1 {
-        writeln!(
-            out,
-            "--sweeps {}: a shot has so many reverse sweeps, each with n backward steps.",
-            machine.sweeps
-        )?;
-    }
-    writeln!(out)?;
-    out.flush()
 }

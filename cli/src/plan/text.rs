@@ -1,4 +1,4 @@
-//! Names of plans.
+//! Names and numbers of plans.
 
 use gpuzip::choice::Candidate;
 use gpuzip::plan::Policy;
@@ -16,4 +16,10 @@ pub fn name(candidate: &Candidate) -> String {
 /// Returns the policy of a candidate's plans.
 pub fn policy(candidate: &Candidate) -> Policy {
     candidate.plans.first().map_or(Policy::Clairvoyant, |plan| plan.policy)
+}
+
+/// Returns the number of time steps that a shot computes forward, repeated ones included. Only the last
+/// macro-step, which is never computed forward, may have fewer time steps than the others.
+pub(super) fn forward_steps(candidate: &Candidate) -> u64 {
+    candidate.schedule.forward_steps() * u64::from(candidate.schedule.macro_steps().every())
 }

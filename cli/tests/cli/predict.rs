@@ -144,6 +144,17 @@ fn tables_have_units() {
     }
     let peak = table.lines().find(|line| line.starts_with("device peak")).unwrap();
     assert!(peak.ends_with("GiB"), "{peak}");
+    // Without a device there is one memory, and nothing moves but to and from disk.
+    let cpu = "plan --steps 500 --state-bytes 100M --cpu --host-budget 2G --disk-budget 9G";
+    let (table, found) = (succeeds(cpu), json(cpu));
+    let plans = table.split("Costs that").next().unwrap();
+    for absent in ["device", "host", "h2d", "d2h"] {
+        assert!(!plans.contains(absent), "{absent} in {plans}");
+    }
+    for part in ["memory ", "disk reads  disk writes", "\nmemory peak ", "\ndisk reads "] {
+        assert!(plans.contains(part), "{part} in {plans}");
+    }
+    assert!(number(&found, "host_peak") > 0.0 && number(&found, "h2d") > 0.0, "{found}");
     let assumed = succeeds("plan --steps 99 --state-bytes 1M --device-budget 4M");
     assert!(
         assumed.contains("--link-gbs") && assumed.contains("assumed: a GPU behind PCIe 4"),
