@@ -89,6 +89,9 @@ fn stored(best: &Candidate, machine: &Machine) -> String {
     let way = &machine.ways[best.alternative];
     let how = match &way.codec {
         None => "with raw snapshots".into(),
+        Some(codec) if matches!(way.coded, Coded::Moved(_)) && machine.cpu => {
+            format!("with raw and with compressed snapshots ({})", codec.name)
+        }
         Some(codec) if matches!(way.coded, Coded::Moved(_)) => {
             format!(
                 "with snapshots that are raw while they stay on the device and compressed otherwise ({})",

@@ -146,6 +146,9 @@ fn tables_have_units() {
     assert!(peak.ends_with("GiB"), "{peak}");
     // Without a device there is one memory, and nothing moves but to and from disk.
     let cpu = "plan --steps 500 --state-bytes 100M --cpu --host-budget 2G --disk-budget 9G";
+    let mixed = "plan --steps 2000 --state-bytes 100M --cpu --host-budget 4G --forward-ms 60";
+    let mixed = succeeds(&format!("{mixed} --ratio 10"));
+    assert!(mixed.contains("with raw and with compressed snapshots (ratio 10) in "), "{mixed}");
     let (table, found) = (succeeds(cpu), json(cpu));
     let plans = table.split("Costs that").next().unwrap();
     for absent in ["device", "host", "h2d", "d2h"] {
