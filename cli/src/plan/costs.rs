@@ -579,7 +579,11 @@ fn typical_codec(cpu: bool) -> Pair {
 /// The budgets of a session on a CPU, whose main memory is its device memory; with a disk, some of it is
 /// for staging buffers and for two states that come from disk. Where too little is left for the device, the
 /// session has the host budget alone, and divides it.
-fn of_cpu(Budgets { host: all, disk, .. }: Budgets, state_bytes: u64, zero_copy: bool) -> Budgets {
+pub(super) fn of_cpu(
+    Budgets { host: all, disk, .. }: Budgets,
+    state_bytes: u64,
+    zero_copy: bool,
+) -> Budgets {
     let for_disk = staging_bytes(state_bytes).saturating_add(2 * state_bytes.min(u64::MAX / 2));
     let spare = if zero_copy { SPARE_SLOTS } else { 0 };
     let least = state_bytes.saturating_mul(u64::from(spare) + 1);

@@ -1,6 +1,6 @@
 //! A drawing of the time of the best plan against the memory that it may use.
 
-use super::costs::Machine;
+use super::costs::{of_cpu, Machine};
 use super::recipes::published;
 use super::svg::{digits, in_sweeps, round_values, Anchor, Page, BLUE, GREEN, ORANGE, PURPLE, RED};
 use crate::units::size;
@@ -21,13 +21,14 @@ struct Curve {
 }
 
 /// Draws the curves for `steps` time steps: device budgets from an eighth to eight times the given
-/// budget; one curve for each host budget.
+/// budget; one curve for each host budget. On a CPU the memory is one, and so is the curve.
 pub fn draw(steps: u32, machine: &Machine) -> Result<String> {
     let devices = devices(machine, if steps > 20_000 { 1.0 } else { 0.5 });
     let mut curves = Vec::new();
-    for host in hosts(machine.budgets.host) {
+    for host in hosts(machine) {
         curves.push(Curve {
             name: match machine.budgets.host {
+                _ if machine.cpu => "the best plan".into(),
                 0 => "the best plan".into(),
                 _ => format!("{} of host memory", size(host)),
             },
@@ -41,7 +42,9 @@ pub fn draw(steps: u32, machine: &Machine) -> Result<String> {
 
 /// Returns budgets a factor of 2^`octaves` apart, each with room for at least one snapshot.
 fn devices(machine: &Machine, octaves: f64) -> Vec<u64> {
-    let given = machine.budgets.device.max(machine.state_bytes) as f64;
+    let Budgets { device, host, .. } = machine.budgets;
+    let given = if machine.cpu { device.saturating_add(host) } else { device };
+    let given = given.max(machine.state_bytes) as f64;
     let count = (3.0 / octaves) as i32;
     let mut devices: Vec<u64> =
         (-count..=count).map(|k| (given * 2f64.powf(k as f64 * octaves)) as u64).collect();
@@ -49,14 +52,22 @@ fn devices(machine: &Machine, octaves: f64) -> Vec<u64> {
     devices
 }
 
-fn hosts(given: u64) -> Vec<u64> {
+fn hosts(machine: &Machine) -> Vec<u64> {
+    let given = if machine.cpu { 0 } else { machine.budgets.host };
     let mut hosts = vec![0, given / 4, given, given.saturating_mul(4)];
     hosts.dedup();
     hosts
 }
 
 fn with(machine: &Machine, device: u64, host: u64) -> Result<Machine> {
-    machine.clone().with(Budgets { device, host, ..machine.budgets }, None)
+    let budgets = match machine.cpu {
+        true => {
+            let all = Budgets { host: device, ..machine.budgets };
+            of_cpu(all, machine.state_bytes, machine.zero_copy)
+        }
+        false => Budgets { device, host, ..machine.budgets },
+    };
+    machine.clone().with(budgets, None)
 }
 
 fn best(steps: u32, machine: &Machine, devices: &[u64], host: u64) -> Result<Vec<(u64, f64)>> {
@@ -133,7 +144,7 @@ fn plot(
         bottom + 46.0,
         Anchor::Middle,
         13.0,
-        if machine.budgets.host == 0 {
+        if machine.cpu || machine.budgets.host == 0 {
             "memory for snapshots"
         } else {
             "device memory for snapshots"
@@ -148,6 +159,7 @@ fn plot(
         .zip(INKS)
         .map(|(curve, ink)| (curve.name.clone(), &curve.points[..], ink, false));
     let theirs = match machine.budgets.host {
+        _ if machine.cpu => "GPUZIP 2.x".into(),
         0 => "GPUZIP 2.x".into(),
         host => format!("GPUZIP 2.x, {}", size(host)),
     };

@@ -43,7 +43,17 @@ pub fn draw(candidate: &Candidate, machine: &Machine) -> Result<String> {
     let (tiers, plan) = (&machine.alternatives[candidate.alternative][0], &candidate.plans[0]);
     let (found, timeline) =
         simulate_timeline(&candidate.schedule, plan, &tiers.costs, tiers.budgets)?;
-    let lanes = lanes(&[&timeline]);
+    let mut lanes = lanes(&[&timeline]);
+    if machine.cpu {
+        // What crosses a link on other machines is copied or coded by threads here.
+        for (label, _) in &mut lanes {
+            *label = match *label {
+                "host to device" => "into the cache",
+                "device to host" => "out of the cache",
+                label => label,
+            };
+        }
+    }
     let panel = panel_height(&lanes);
     let mut page = Page::new(LEFT + WIDTH + 40.0, 2.0 * panel + 210.0);
     let c = &candidate.schedule;
@@ -69,10 +79,11 @@ pub fn draw(candidate: &Candidate, machine: &Machine) -> Result<String> {
     Ok(page.finish())
 }
 
-/// Returns the rows in which one of these timelines has an activity.
+/// Returns the rows in which one of these timelines has an activity that takes time.
 pub fn lanes(timelines: &[&Timeline]) -> Vec<Lane> {
+    let takes_time = |timeline: &&Timeline, row| timeline.row(row).iter().any(|(a, b)| b > a);
     let busy = |(_, rows): &Lane| {
-        rows.iter().any(|(row, _)| timelines.iter().any(|timeline| !timeline.row(*row).is_empty()))
+        rows.iter().any(|(row, _)| timelines.iter().any(|timeline| takes_time(timeline, *row)))
     };
     LANES.into_iter().filter(busy).collect()
 }
@@ -93,7 +104,11 @@ pub fn keys(page: &mut Page, y: f64, lanes: &[Lane], copies: &str) {
     ];
     let end = page.legend(LEFT, y, &inks);
     if lanes.len() > 1 {
-        page.legend(end, y, &[(PURPLE, "to the device"), (GREY, "to the host")]);
+        let names = match lanes.iter().any(|(label, _)| label.contains("device")) {
+            true => ["to the device", "to the host"],
+            false => ["fetched", "stored"],
+        };
+        page.legend(end, y, &[(PURPLE, names[0]), (GREY, names[1])]);
     }
 }
 

@@ -404,6 +404,14 @@ fn drawings_are_files() {
         );
         parts.iter().for_each(|part| assert!(drawing.contains(part), "{part} in {name}"));
     }
+    // A CPU has one memory and no link.
+    let cpu = "plan --steps 300 --state-bytes 1M --cpu --host-budget 30M --disk-budget 100M";
+    succeeds(&format!("{cpu} --svg {}", folder.display()));
+    for name in ["timeline.svg", "memory.svg"] {
+        let drawing = std::fs::read_to_string(folder.join(name)).unwrap();
+        let is_of_cpu = !drawing.contains("device") && !drawing.contains("host");
+        assert!(is_of_cpu && !drawing.contains("NaN"), "{name}: {drawing}");
+    }
     std::fs::remove_dir_all(folder).unwrap();
 }
 
