@@ -6,7 +6,7 @@ mod failures;
 use crate::common::host;
 use crate::common::prelude::*;
 use gpuzip::choice::Target;
-use gpuzip::codec::{plugin, Bound, Coder, Shape};
+use gpuzip::codec::{plugin, Bound, Coder, FillValue, Shape};
 use gpuzip::device::Memory;
 use gpuzip::plan::{Plan, Step, NONE};
 use gpuzip::predict::{CodecProfile, Profile};
@@ -291,6 +291,60 @@ fn the_bits_of_a_shot_do_not_depend_on_the_shots_before_it() {
     }
     println!("{replanned} of 288 shots were planned anew, {both} of 144 have both kinds");
     assert!(replanned > 50 && both > 100, "{replanned} {both}");
+}
+
+/// Masked values of both types come back bit for bit from every kind of storage, and all other values as the
+/// codec gives them.
+#[test]
+fn masked_values_come_back() {
+    let (fields, steps) = (fields(100), 41);
+    let raw = raw_bytes(&fields);
+    let is_land = |i: usize| i % 7 < 2;
+    let mut ran = 0;
+    for (fill, value) in [("nan", f64::NAN), ("1e20", 1e20)] {
+        for method in [Method::Lorenzo, Method::Dct] {
+            for kind in ["all", "mixed", "zero copy", "threads"] {
+                let config = config(Algorithm::Revolve, 12, 3).with(|c| {
+                    c.codec.settings = coding(method.clone(), ErrorBound::OfMax(1e-3));
+                    c.codec.settings.fill_value = Some(FillValue::of(fill).unwrap());
+                    c.codec.compression_factor = 3.0;
+                    c.tiers.zero_copy = kind == "zero copy";
+                    c.codec.threads = (kind == "threads").then_some(1);
+                    if kind == "mixed" {
+                        c.tiers.cache = 0;
+                        c.tiers.mixed_storage = Some(true);
+                        c.tiers.device_budget = 5 * raw;
+                    }
+                });
+                let sea = front(&fields, 0);
+                let mut app = HostApp::new(&fields, move |of, ts, k, i| match is_land(i) {
+                    true => value,
+                    false => sea(of, ts, k, i),
+                });
+                app.slots = config.tiers.zero_copy.then(|| Slots::new(true, || false));
+                let mut session = open(&config, steps, &fields).unwrap();
+                while let Some(tick) = step(&mut session, &mut app).unwrap() {
+                    if tick.action.kind != Kind::Restore {
+                        continue;
+                    }
+                    ran += 1;
+                    if config.tiers.zero_copy {
+                        // The slot was compared when it was handed out, and is the session's again.
+                        continue;
+                    }
+                    for (field, bytes) in fields.iter().zip(app.data()) {
+                        let (wide, land) = (field.scalar == Scalar::F64, value.to_le_bytes());
+                        let narrow = (value as f32).to_le_bytes();
+                        let (size, land) = if wide { (8, &land[..]) } else { (4, &narrow[..]) };
+                        let values = bytes.chunks(size).enumerate();
+                        let mut lands = values.filter(|(i, _)| is_land(*i));
+                        assert!(lands.all(|(_, bits)| bits == land), "{config:?}, {tick:?}");
+                    }
+                }
+            }
+        }
+    }
+    assert_eq!(ran, 16 * (steps - 1), "restores");
 }
 
 /// A schedule may need fewer raw slots than there are.
