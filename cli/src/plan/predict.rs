@@ -119,6 +119,9 @@ pub fn run(arguments: &Arguments) -> std::result::Result<(), Failure> {
         if machine.cpu {
             values = of_one_memory(values, &best.simulation);
         }
+        if machine.budgets.disk == 0 {
+            values.retain(|name, _| !name.starts_with("disk_"));
+        }
         writeln!(io::stdout(), "{answer}\n")?;
         let lines = levers.lines();
         lines.iter().try_for_each(|line| writeln!(io::stdout(), "{line}"))?;

@@ -4,6 +4,7 @@ use super::costs::Machine;
 use super::text::{forward_steps, name};
 use crate::units::{seconds, size};
 use gpuzip::choice::Candidate;
+use gpuzip::predict::Simulation;
 use gpuzip::schedule::Algorithm;
 use std::io::{self, BufWriter, Write};
 
@@ -20,30 +21,13 @@ pub(super) fn table(shown: &[Candidate], all: usize, machine: &Machine) -> io::R
         "forward",
         "stall",
     ];
-    let place_names = match machine.cpu {
-        true => &["memory", "disk", "disk reads", "disk writes"][..],
-        false => &["device", "host", "disk", "h2d", "d2h"],
-    };
-    let mut rows = vec![header.iter().chain(place_names).map(ToString::to_string).collect()];
+    let places = of_places(&Simulation::default(), machine);
+    let names = header.into_iter().chain(places.iter().map(|(name, _)| *name));
+    let mut rows: Vec<Vec<String>> = vec![names.map(String::from).collect()];
     for candidate in shown {
         let (s, c) = (&candidate.simulation, &candidate.schedule);
         let some = |number: u32| if number == 0 { "-".into() } else { number.to_string() };
         let inner = if c.has_inner_slots() { c.inner() } else { 0 };
-        let places = match machine.cpu {
-            true => vec![
-                size(s.device_peak + s.host_peak),
-                size(s.disk_peak),
-                s.disk_reads.to_string(),
-                s.disk_writes.to_string(),
-            ],
-            false => vec![
-                size(s.device_peak),
-                size(s.host_peak),
-                size(s.disk_peak),
-                s.h2d.to_string(),
-                s.d2h.to_string(),
-            ],
-        };
         let mut row = vec![
             name(candidate),
             c.snapshots.to_string(),
@@ -55,7 +39,7 @@ pub(super) fn table(shown: &[Candidate], all: usize, machine: &Machine) -> io::R
             forward_steps(candidate).to_string(),
             format!("{:.0} %", s.stall() / s.makespan * 100.0),
         ];
-        row.extend(places);
+        row.extend(of_places(s, machine).into_iter().map(|(_, value)| value));
         rows.push(row);
     }
     let width = |k: usize| rows.iter().map(|row| row[k].len()).max().unwrap_or(0);
@@ -106,4 +90,27 @@ pub(super) fn table(shown: &[Candidate], all: usize, machine: &Machine) -> io::R
     }
     writeln!(out)?;
     out.flush()
+}
+
+/// What snapshots take of each place, and how many of them move: the names of columns, and their values.
+fn of_places(s: &Simulation, machine: &Machine) -> Vec<(&'static str, String)> {
+    let moves = |count: u64| count.to_string();
+    let mut places = match machine.cpu {
+        true => vec![("memory", size(s.device_peak.saturating_add(s.host_peak)))],
+        false => vec![("device", size(s.device_peak)), ("host", size(s.host_peak))],
+    };
+    if machine.budgets.disk > 0 {
+        places.push(("disk", size(s.disk_peak)));
+    }
+    match machine.cpu {
+        true if machine.budgets.disk > 0 => {
+            places.extend([
+                ("disk reads", moves(s.disk_reads)),
+                ("disk writes", moves(s.disk_writes)),
+            ]);
+        }
+        true => {}
+        false => places.extend([("h2d", moves(s.h2d)), ("d2h", moves(s.d2h))]),
+    }
+    places
 }
