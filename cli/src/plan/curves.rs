@@ -25,10 +25,9 @@ struct Curve {
 pub fn draw(steps: u32, machine: &Machine) -> Result<String> {
     let devices = devices(machine, if steps > 20_000 { 1.0 } else { 0.5 });
     let mut curves = Vec::new();
-    for host in hosts(machine) {
+    for host in hosts(host_budget(machine)) {
         curves.push(Curve {
-            name: match machine.budgets.host {
-                _ if machine.cpu => "the best plan".into(),
+            name: match host_budget(machine) {
                 0 => "the best plan".into(),
                 _ => format!("{} of host memory", size(host)),
             },
@@ -52,8 +51,16 @@ fn devices(machine: &Machine, octaves: f64) -> Vec<u64> {
     devices
 }
 
-fn hosts(machine: &Machine) -> Vec<u64> {
-    let given = if machine.cpu { 0 } else { machine.budgets.host };
+/// The budget of a memory beside that of the device: there is none on a CPU.
+fn host_budget(machine: &Machine) -> u64 {
+    if machine.cpu {
+        0
+    } else {
+        machine.budgets.host
+    }
+}
+
+fn hosts(given: u64) -> Vec<u64> {
     let mut hosts = vec![0, given / 4, given, given.saturating_mul(4)];
     hosts.dedup();
     hosts
@@ -144,7 +151,7 @@ fn plot(
         bottom + 46.0,
         Anchor::Middle,
         13.0,
-        if machine.cpu || machine.budgets.host == 0 {
+        if host_budget(machine) == 0 {
             "memory for snapshots"
         } else {
             "device memory for snapshots"
@@ -158,8 +165,7 @@ fn plot(
         .iter()
         .zip(INKS)
         .map(|(curve, ink)| (curve.name.clone(), &curve.points[..], ink, false));
-    let theirs = match machine.budgets.host {
-        _ if machine.cpu => "GPUZIP 2.x".into(),
+    let theirs = match host_budget(machine) {
         0 => "GPUZIP 2.x".into(),
         host => format!("GPUZIP 2.x, {}", size(host)),
     };
