@@ -488,7 +488,9 @@ fn summary(best: &Candidate, machine: &Machine) -> Map<String, Value> {
 /// disk.
 fn of_one_memory(values: Map<String, Value>, s: &Simulation) -> Map<String, Value> {
     let of_memory = |(name, value): (String, Value)| match name.as_str() {
-        "device_peak" => Some(("memory_peak".into(), (s.device_peak + s.host_peak).into())),
+        "device_peak" => {
+            Some(("memory_peak".into(), s.device_peak.saturating_add(s.host_peak).into()))
+        }
         "h2d" => Some(("disk_reads".into(), s.disk_reads.into())),
         "d2h" => Some(("disk_writes".into(), s.disk_writes.into())),
         "host_peak" | "h2d_bytes" | "d2h_bytes" => None,
