@@ -43,9 +43,10 @@ impl<T: Number, const L: usize> Batch<T, L> {
         let (original, ahead) = (&mut self.original[places.clone()], &mut self.ahead[places]);
         if counts != [true; L] {
             // Tiny numbers, which many processors are slow with, end here.
-            for x in &mut *original {
+            let factors = counts.map(|counts| T::from_i32(i32::from(counts)));
+            for x in original.as_chunks_mut::<S>().0 {
                 for l in 0..L {
-                    x.0[l] = if counts[l] { x.0[l] } else { T::default() };
+                    x.iter_mut().for_each(|x| x.0[l] = x.0[l] * factors[l]);
                 }
             }
         }
@@ -101,35 +102,37 @@ impl<T: Number, const L: usize> Batch<T, L> {
     /// are zero.
     #[inline(always)]
     fn quantise<const S: usize>(&mut self, grid: &Grid, q: &Quantiser<T>, slot: usize) -> usize {
-        let (columns, stride) = (grid.values() / S, grid.stride());
-        let ahead = &self.ahead[slot * grid.room()..][..grid.room()];
+        let (columns, stride, room) = (grid.values() / S, grid.stride(), grid.room());
+        let ahead = &self.ahead[slot * room..][..room];
+        let (x, to, some) = (&mut self.x[..room], &mut self.q[..room], &mut self.is_some[..room]);
         let mut used = 0;
         let limit = T::from_i32(LIMIT as i32 - 1);
-        let round = T::from_f64(ROUND);
+        let (round, zero) = (T::from_f64(ROUND), T::default());
+        let (step, inverse) = (q.step, q.inverse);
         let mut wild = Vector([0u32; L]);
         for c in 0..columns {
             let mut line = transform::<T, L, S, false>(&load(ahead, c, stride));
             let mut is_column = false;
             for (i, y) in line.iter_mut().enumerate() {
-                let to = &mut self.q[c + i * stride];
+                let mut quantised = Vector([0; L]);
                 for l in 0..L {
-                    let scaled = y.0[l] * q.inverse;
+                    let scaled = y.0[l] * inverse;
                     let fits = scaled.abs() < limit;
                     wild.0[l] |= u32::from(!fits);
-                    let half = if scaled < T::default() { -round } else { round };
-                    let signed = (if fits { scaled } else { T::default() } + half).trunc();
-                    to.0[l] = signed;
-                    y.0[l] = T::from_i32(signed) * q.step;
+                    let half = if scaled < zero { -round } else { round };
+                    let signed = (if fits { scaled } else { zero } + half).trunc();
+                    quantised.0[l] = signed;
+                    y.0[l] = T::from_i32(signed) * step;
                 }
-                let is_some = to.0.iter().fold(0, |any, q| any | q) != 0;
-                self.is_some[c + i * stride] = is_some;
+                let is_some = quantised.0.iter().fold(0, |any, q| any | q) != 0;
+                (to[c + i * stride], some[c + i * stride]) = (quantised, is_some);
                 is_column |= is_some;
             }
             if is_column {
                 used = used.max(c % S + 1);
                 line = transform::<T, L, S, true>(&line);
             }
-            store(&mut self.x, c, stride, &line);
+            store(x, c, stride, &line);
         }
         self.raw = wild.0.map(|w| w != 0);
         used

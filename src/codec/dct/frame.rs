@@ -111,29 +111,22 @@ impl<'a, const L: usize> Keeper<'a, L> {
     /// Keeps row `r` unless it is zero. Rows must be kept in order.
     #[inline(always)]
     pub fn keep<const R: usize>(&mut self, r: usize, row: &[Vector<i32, L>; R]) {
-        let mut any = Vector([0u32; L]);
-        for q in row {
-            for l in 0..L {
-                any.0[l] |= q.0[l].unsigned_abs();
+        let weight = weight(r);
+        let mut any = 0;
+        for l in 0..L {
+            let (mut some, mut mark) = (0, 0u32);
+            for (i, q) in row.iter().enumerate() {
+                some |= q.0[l].unsigned_abs();
+                mark = mark.wrapping_add((q.0[l] as u32).rotate_left(i as u32));
             }
+            self.any.0[l] |= some;
+            self.marks.0[l] = self.marks.0[l].wrapping_add(mark.wrapping_mul(weight));
+            any |= some;
         }
-        if any.0.iter().fold(0, |any, a| any | a) == 0 {
+        if any == 0 {
             return;
         }
         self.present[r / 64] |= 1 << (r % 64);
-        let mut marks = Vector([0u32; L]);
-        for (i, q) in row.iter().enumerate() {
-            for l in 0..L {
-                marks.0[l] = marks.0[l].wrapping_add((q.0[l] as u32).rotate_left(i as u32));
-            }
-        }
-        let weight = weight(r);
-        for l in 0..L {
-            self.marks.0[l] = self.marks.0[l].wrapping_add(marks.0[l].wrapping_mul(weight));
-        }
-        for l in 0..L {
-            self.any.0[l] |= any.0[l];
-        }
         self.to.extend_from_slice(row);
     }
 }
@@ -331,17 +324,13 @@ impl<'a, const L: usize> Later<'a, L> {
         later
     }
 
-    /// What coefficients of the next and the second next frame predict for a tile that leans on one tile, and on two.
+    /// What the coefficients `q` and `r` of the next and the second next frame predict for a tile that leans on one
+    /// tile, and on two.
     #[inline(always)]
-    pub fn predict(&self, q: &Vector<i32, L>, r: &Vector<i32, L>) -> [Vector<i32, L>; 2] {
+    pub fn predict(&self, q: i32, r: i32) -> [i32; 2] {
         let [one, two, far] = self.ratios;
-        let mut predicted = [Vector([0; L]); 2];
-        for l in 0..L {
-            let q = q.0[l] as f32;
-            predicted[0].0[l] = rounded(q * one);
-            predicted[1].0[l] = rounded(q * two - r.0[l] as f32 * far);
-        }
-        predicted
+        let q = q as f32;
+        [rounded(q * one), rounded(q * two - r as f32 * far)]
     }
 }
 

@@ -52,6 +52,7 @@ use super::grid::Grid;
 use super::mean::{holds, step_of};
 use super::quantiser::{Number, Quantiser};
 use super::rows::LEAN_BITS;
+use super::tiles::Tiles;
 use super::vector::Vector;
 use crate::codec::simd::{array, dispatch, level, Kernel};
 use crate::codec::typed::CodesSequences;
@@ -238,10 +239,10 @@ impl<T: Number, const L: usize> CodesSequences<T> for Sequence<T, L> {
         let (tiles, room) = (grid.tiles(), most_corrections(grid.values()));
         for (b, first) in (0..tiles).step_by(L).enumerate() {
             let count = L.min(tiles - first);
-            let kinds = &frame.kinds[first..first + count];
+            let ids: [usize; L] = array(|l| first + l.min(count - 1));
+            let (ids, kinds) = (&ids[..count], &frame.kinds[first..first + count]);
             if kinds.iter().all(|&kind| kind == Kind::Empty) {
-                (first..first + count)
-                    .for_each(|tile| lines(grid, tile, |line| x[line].fill(T::default())));
+                dispatch(Clear::<T, L> { grid, ids, x });
                 continue;
             }
             batch.count = [0; L];
@@ -250,9 +251,7 @@ impl<T: Number, const L: usize> CodesSequences<T> for Sequence<T, L> {
                 batch.corrections[l * room..][..corrections.len()].copy_from_slice(corrections);
                 batch.count[l] = corrections.len();
             }
-            let ids: [usize; L] = array(|l| first + l.min(count - 1));
-            let rows = frame.batch(b);
-            dispatch(Values { batch, grid, q: &q, rows, ids: &ids[..count], x });
+            dispatch(Values { batch, grid, q: &q, rows: frame.batch(b), ids, x });
             for l in (0..count).filter(|&l| kinds[l] == Kind::Raw) {
                 let mut p = 0;
                 lines(grid, first + l, |line| {
@@ -452,9 +451,9 @@ impl<T: Number, const L: usize> Lean<'_, T, L> {
             let [own, near, far] = &mut from;
             let [own, near, far] = [own.next(r, &zero), near.next(r, &zero), far.next(r, &zero)];
             for (i, to) in batch.q[r * R..][..R].iter_mut().enumerate() {
-                let [one, two] = later.predict(&near[i], &far[i]);
                 for l in 0..L {
-                    let predicted = one.0[l] & masks[0].0[l] | two.0[l] & masks[1].0[l];
+                    let [one, two] = later.predict(near[i].0[l], far[i].0[l]);
+                    let predicted = one & masks[0].0[l] | two & masks[1].0[l];
                     to.0[l] = own[i].0[l].wrapping_sub(predicted) & coded.0[l];
                     sums[r].0[l] += to.0[l].unsigned_abs();
                 }
@@ -507,11 +506,11 @@ fn cheapest<const L: usize, const R: usize>(rows: Rows<'_, L>, later: &Later<'_,
         let [near, far] = [near.next(r, &zero), far.next(r, &zero)];
         let mut sums = [Vector([0u32; L]); 3];
         for i in 0..R {
-            let [one, two] = later.predict(&near[i], &far[i]);
             for l in 0..L {
+                let [one, two] = later.predict(near[i].0[l], far[i].0[l]);
                 let q = own[i].0[l];
                 sums[0].0[l] = sums[0].0[l].wrapping_add(q.unsigned_abs());
-                let differences = [q.wrapping_sub(one.0[l]), q.wrapping_sub(two.0[l])];
+                let differences = [q.wrapping_sub(one), q.wrapping_sub(two)];
                 sums[1].0[l] = sums[1].0[l].wrapping_add(differences[0].unsigned_abs());
                 sums[2].0[l] = sums[2].0[l].wrapping_add(differences[1].unsigned_abs());
             }
@@ -591,9 +590,9 @@ impl<T: Number, const L: usize> Open<'_, T, L> {
             let [own, next, far] = [own.next(r, &zero), next.next(r, &zero), far.next(r, &zero)];
             let mut row = [Vector([0; L]); R];
             for (i, to) in row.iter_mut().enumerate() {
-                let [one, two] = near.predict(&next[i], &far[i]);
                 for l in 0..L {
-                    let predicted = one.0[l] & masks[0].0[l] | two.0[l] & masks[1].0[l];
+                    let [one, two] = near.predict(next[i].0[l], far[i].0[l]);
+                    let predicted = one & masks[0].0[l] | two & masks[1].0[l];
                     to.0[l] = own[i].0[l].wrapping_add(predicted);
                 }
             }
@@ -629,6 +628,28 @@ impl<T: Number, const L: usize> Kernel for Values<'_, T, L> {
             8 => batch.finish::<8>(grid, q, ids, end, x),
             16 => batch.finish::<16>(grid, q, ids, end, x),
             _ => batch.finish::<32>(grid, q, ids, end, x),
+        }
+    }
+}
+
+/// Writes zeros into the tiles `ids` of `x`.
+struct Clear<'a, T, const L: usize> {
+    grid: &'a Grid,
+    ids: &'a [usize],
+    x: &'a mut [T],
+}
+
+impl<T: Number, const L: usize> Kernel for Clear<'_, T, L> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Clear { grid, ids, x } = self;
+        let tiles = Tiles::<L>::new(grid, ids);
+        match grid.side {
+            8 => tiles.clear::<T, 8>(grid, x),
+            16 => tiles.clear::<T, 16>(grid, x),
+            _ => tiles.clear::<T, 32>(grid, x),
         }
     }
 }

@@ -70,9 +70,23 @@ impl<const L: usize> Tiles<L> {
                 let inside = self.inside[l];
                 if (0..3).all(|a| at[a] < inside[a]) {
                     let count = piece.min(inside[0] - at[0]);
-                    x[self.begin[l] + ahead..][..count].copy_from_slice(&row.0[i..i + count]);
+                    let to = &mut x[self.begin[l] + ahead..][..count];
+                    // A copy of a number of values that the compiler knows is no call.
+                    match to.first_chunk_mut::<L>() {
+                        Some(to) => *to = row.0,
+                        None => to.copy_from_slice(&row.0[i..i + count]),
+                    }
                 }
             }
+        }
+    }
+
+    /// Stores zeros into the tiles.
+    #[inline(always)]
+    pub fn clear<T: Copy + Default, const S: usize>(&self, grid: &Grid, x: &mut [T]) {
+        let zeros = [Vector([T::default(); L]); L];
+        for p in (0..grid.values()).step_by(L) {
+            self.store::<T, S>(grid, p, &zeros, x);
         }
     }
 }
