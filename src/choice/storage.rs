@@ -110,7 +110,10 @@ impl Storage {
             let cut = is_cut.then(|| Storage { cut: Cut::Levels, ..whole.clone() });
             // Online, nobody knows the number of steps by which two ways could be compared.
             let is_alone = is_cut && config.schedule.algorithm == Some(Algorithm::Online);
-            cut.into_iter().chain((!is_alone).then_some(whole))
+            // A cache for one state has room for two levels.
+            let is_too_small =
+                matches!(whole.coded, Coded::ByLanes(raw) if (1..LEAST_RAW).contains(&raw));
+            cut.into_iter().chain((!is_alone && !is_too_small).then_some(whole))
         };
         raw.into_iter().chain(coded).flat_map(cut).collect()
     }
@@ -262,7 +265,7 @@ fn raw_states(job: &Job) -> Vec<u32> {
         (0, budget) | (budget, 0) if budget > 0 && cache > 0 => vec![cache],
         (0, budget) | (budget, 0) if budget > 0 => {
             let most = slots_of(budget / 2, job.state.bytes());
-            (1..).map(|k| 1 << k).take_while(|&raw| raw <= most.min(MOST_RAW)).collect()
+            (0..).map(|k| 1 << k).take_while(|&raw| raw <= most.min(MOST_RAW)).collect()
         }
         _ => vec![0],
     }
@@ -383,12 +386,14 @@ mod tests {
         let both = [(Levels, true), (Whole, true), (Levels, false), (Whole, false)];
         assert_eq!(flags(&[named, in_sequence, shared]), both);
         assert_eq!(flags(&[named, in_sequence, shared, store_all]), both[..2]);
-        let three = |cut: Cut| [2, 4, 8].map(|raw| (cut, ByLanes(raw), "dct"));
-        let lanes_alone = |cut: Cut| [vec![(cut, All, "dct")], three(cut).to_vec()].concat();
-        let interleaved = |a: Vec<_>, b: Vec<_>| {
-            a.into_iter().zip(b).flat_map(|(a, b)| [a, b]).collect::<Vec<_>>()
+        let lanes_alone = |cut: Cut| {
+            let three = [2, 4, 8].map(|raw| (cut, ByLanes(raw), "dct"));
+            [vec![(cut, All, "dct")], three.to_vec()].concat()
         };
-        let alternating = interleaved(lanes_alone(Levels), lanes_alone(Whole));
+        let both = lanes_alone(Levels).into_iter().zip(lanes_alone(Whole));
+        let mut alternating: Vec<_> = both.flat_map(|(a, b)| [a, b]).collect();
+        // The place of one state is enough for two levels.
+        alternating.insert(2, (Levels, ByLanes(1), "dct"));
         assert_eq!(ways(&[named, lanes, shared]), alternating);
         assert_eq!(ways(&[named, lanes, shared, store_all]), alternating);
         let revolve = |c: &mut Config| c.schedule.algorithm = Some(Algorithm::Revolve);

@@ -144,7 +144,9 @@ impl TierSpec {
         let staged = u64::from(buffers).saturating_mul(slot_bytes);
         let is_limited = job.device_budget > 0 || job.host_budget > 0;
         let pool = left.saturating_sub(staged);
-        if cache < LEAST_RAW * parts || is_limited && pool < slot_bytes {
+        // Beside the state in hand an application that works in the slots has the one before.
+        let least = if storage.zero_copy { LEAST_RAW * parts } else { LEAST_RAW };
+        if cache < least || is_limited && pool < slot_bytes {
             return fail!(
                 Budget,
                 "codec_threads = {}: {cache} raw snapshots of {raw_slot} bytes and {left} bytes for compressed ones of {slot_bytes} bytes",
