@@ -115,19 +115,75 @@ dct2!(8, 4, dct2_8, dct3_8, dct2_4, dct3_4, dct4_4);
 dct4!(8, 4, dct4_8, dct2_4);
 dct2!(16, 8, dct2_16, dct3_16, dct2_8, dct3_8, dct4_8);
 dct4!(16, 8, dct4_16, dct2_8);
-dct2!(32, 16, dct2_32, dct3_32, dct2_16, dct3_16, dct4_16);
 
 /// A line of `S` values of each SIMD lane.
 pub(super) type Line<T, const L: usize, const S: usize> = [Vector<T, L>; S];
 
-/// Converts between array types of lengths `A` and `B`, which are equal for every call that runs.
+/// Applies `each` to the line of every lane. Lines of 16 values are the longest that compilers keep in vector
+/// registers.
 #[inline(always)]
-fn cast<T: Copy + Default, const A: usize, const B: usize>(x: [T; A]) -> [T; B] {
-    let mut y = [T::default(); B];
-    for (to, from) in y.iter_mut().zip(x) {
-        *to = from;
+fn lanes<T: Real, const L: usize, const N: usize>(
+    line: &Line<T, L, N>,
+    each: impl Fn([T; N]) -> [T; N],
+) -> Line<T, L, N> {
+    let mut out = *line;
+    for l in 0..L {
+        let mut x = [T::default(); N];
+        for i in 0..N {
+            x[i] = line[i].0[l];
+        }
+        let y = each(x);
+        for i in 0..N {
+            out[i].0[l] = y[i];
+        }
     }
-    y
+    out
+}
+
+/// Computes the sums and the differences of the values of two lines.
+#[inline(always)]
+fn butterflies<T: Real, const L: usize, const N: usize>(
+    a: &Line<T, L, N>,
+    b: &Line<T, L, N>,
+) -> [Line<T, L, N>; 2] {
+    let mut out = [*a; 2];
+    for l in 0..L {
+        for i in 0..N {
+            let (a, b) = (a[i].0[l], b[i].0[l]);
+            (out[0][i].0[l], out[1][i].0[l]) = (a + b, a - b);
+        }
+    }
+    out
+}
+
+/// Computes `dct2` of length 32 of each lane's line: of a line of 32 values, the transforms of half the length are
+/// computed one after the other.
+#[inline(always)]
+fn dct2_32<T: Real, const L: usize>(x: &Line<T, L, 32>) -> Line<T, L, 32> {
+    let [low, high] = [array_of(|i| x[i]), array_of(|i| x[31 - i])];
+    let [sums, differences] = butterflies(&low, &high);
+    let (even, odd) = (lanes(&sums, dct2_16), lanes(&differences, dct4_16));
+    array_of(|k| if k % 2 == 0 { even[k / 2] } else { odd[k / 2] })
+}
+
+/// Computes the transpose of `dct2_32`.
+#[inline(always)]
+fn dct3_32<T: Real, const L: usize>(x: &Line<T, L, 32>) -> Line<T, L, 32> {
+    let (even, odd) = (array_of(|i| x[2 * i]), array_of(|i| x[2 * i + 1]));
+    let [low, high] = butterflies(&lanes(&even, dct3_16), &lanes(&odd, dct4_16));
+    array_of(|n| if n < 16 { low[n] } else { high[31 - n] })
+}
+
+/// Makes an array of what `item` returns for each index.
+#[inline(always)]
+fn array_of<T: Copy + Default, const L: usize, const N: usize>(
+    item: impl Fn(usize) -> Vector<T, L>,
+) -> [Vector<T, L>; N] {
+    let mut items = [Vector([T::default(); L]); N];
+    for (i, to) in items.iter_mut().enumerate() {
+        *to = item(i);
+    }
+    items
 }
 
 /// Computes the orthonormal DCT-II of each lane's line, times sqrt(S/2), or with `BACK` the inverse
@@ -136,31 +192,36 @@ fn cast<T: Copy + Default, const A: usize, const B: usize>(x: [T; A]) -> [T; B] 
 pub(super) fn transform<T: Real, const L: usize, const S: usize, const BACK: bool>(
     line: &Line<T, L, S>,
 ) -> Line<T, L, S> {
-    let mut out = [Vector([T::default(); L]); S];
-    for l in 0..L {
-        let mut x = [T::default(); S];
-        for i in 0..S {
-            x[i] = line[i].0[l];
-        }
-        let mut y: [T; S];
-        if BACK {
-            x[0] = x[0] * cos(16);
-            y = match S {
-                8 => cast(dct3_8(cast(x))),
-                16 => cast(dct3_16(cast(x))),
-                _ => cast(dct3_32(cast(x))),
-            };
-        } else {
-            y = match S {
-                8 => cast(dct2_8(cast(x))),
-                16 => cast(dct2_16(cast(x))),
-                _ => cast(dct2_32(cast(x))),
-            };
-            y[0] = y[0] * cos(16);
-        }
-        for i in 0..S {
-            out[i].0[l] = y[i];
-        }
+    if BACK {
+        let mut line = *line;
+        scale(&mut line[0]);
+        return match S {
+            8 => cast(&lanes(&cast(&line), dct3_8)),
+            16 => cast(&lanes(&cast(&line), dct3_16)),
+            _ => cast(&dct3_32(&cast(&line))),
+        };
     }
+    let mut out = match S {
+        8 => cast(&lanes(&cast(line), dct2_8)),
+        16 => cast(&lanes(&cast(line), dct2_16)),
+        _ => cast(&dct2_32(&cast(line))),
+    };
+    scale(&mut out[0]);
     out
+}
+
+/// Multiplies the constant coefficients by sqrt(1/2).
+#[inline(always)]
+fn scale<T: Real, const L: usize>(x: &mut Vector<T, L>) {
+    for x in &mut x.0 {
+        *x = *x * cos(16);
+    }
+}
+
+/// Converts between lines of lengths `A` and `B`, which are equal for every call that runs.
+#[inline(always)]
+fn cast<T: Real, const L: usize, const A: usize, const B: usize>(
+    x: &Line<T, L, A>,
+) -> Line<T, L, B> {
+    array_of(|i| x.get(i).copied().unwrap_or(Vector([T::default(); L])))
 }
