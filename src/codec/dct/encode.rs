@@ -10,7 +10,7 @@ use super::quantiser::{Number, Quantiser, ENERGY};
 use super::rows::{Correction, LIMIT};
 use super::transform::transform;
 use super::vector::{transpose, Vector};
-use crate::codec::simd::{level, prefetch, Kernel};
+use crate::codec::simd::{array, level, prefetch, Kernel};
 
 /// Added to the magnitude of a scaled coefficient before the fraction is cut off. The constant is
 /// below 1/2 because small magnitudes are more frequent than large ones.
@@ -35,7 +35,7 @@ impl<T: Number, const L: usize> Batch<T, L> {
         self.level = level();
         self.gather::<S>(grid, x, slot, ids);
         let largest = self.largest[slot].0;
-        let counts = largest.map(|largest| largest > small);
+        let counts: [bool; L] = array(|l| largest[l] > small);
         if counts == [false; L] {
             return;
         }
@@ -43,7 +43,7 @@ impl<T: Number, const L: usize> Batch<T, L> {
         let (original, ahead) = (&mut self.original[places.clone()], &mut self.ahead[places]);
         if counts != [true; L] {
             // Tiny numbers, which many processors are slow with, end here.
-            let factors = counts.map(|counts| T::from_i32(i32::from(counts)));
+            let factors: [T; L] = array(|l| T::from_i32(counts[l].into()));
             for x in original.as_chunks_mut::<S>().0 {
                 for l in 0..L {
                     x.iter_mut().for_each(|x| x.0[l] = x.0[l] * factors[l]);
@@ -71,7 +71,7 @@ impl<T: Number, const L: usize> Batch<T, L> {
         if self.largest[slot].0.iter().all(|&largest| largest <= small) {
             // All coefficients become zero, and no value's squared error exceeds one unit.
             self.strings.clear();
-            self.energy = ids.map(|id| grid.values_inside(id) as u64);
+            self.energy = array(|l| grid.values_inside(ids[l]) as u64);
             return false;
         }
         self.energy = [0; L];
@@ -134,7 +134,7 @@ impl<T: Number, const L: usize> Batch<T, L> {
             }
             store(x, c, stride, &line);
         }
-        self.raw = wild.0.map(|w| w != 0);
+        self.raw = array(|l| wild.0[l] != 0);
         used
     }
 
@@ -341,7 +341,7 @@ impl<T: Number, const L: usize> Batch<T, L> {
             if grid.t[0] == S {
                 for i in (0..L).step_by(piece) {
                     let soon = (p + i + READ_AHEAD * L).min(grid.values() - L);
-                    let [at, soon] = [p + i, soon].map(|p| grid.coordinates(p));
+                    let (at, soon) = (grid.coordinates(p + i), grid.coordinates(soon));
                     for (row, [i0, i1, i2]) in rows.iter_mut().zip(&*places) {
                         prefetch::<_, false>(x, i0[soon[0]] + i1[soon[1]] + i2[soon[2]]);
                         let line = i1[at[1]] + i2[at[2]];

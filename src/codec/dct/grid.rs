@@ -1,5 +1,6 @@
 //! Divides an array into tiles.
 
+use crate::codec::simd::array;
 use crate::error::Result;
 use crate::fallible_vec;
 
@@ -139,8 +140,8 @@ impl Grid {
     /// Returns first value and extents of the part of a tile that is inside the array.
     pub fn inside(&self, tile: usize) -> ([usize; 3], [usize; 3]) {
         let place = self.place(tile);
-        let first: [usize; 3] = std::array::from_fn(|a| place[a] * self.t[a]);
-        (first, std::array::from_fn(|a| self.t[a].min(self.n[a].saturating_sub(first[a]))))
+        let first = array(|a| place[a] * self.t[a]);
+        (first, array(|a| self.t[a].min(self.n[a].saturating_sub(first[a]))))
     }
 
     /// Returns how many values of a tile are inside the array.

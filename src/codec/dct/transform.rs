@@ -7,6 +7,7 @@
 //! of half the length. Products and sums are computed in the order written here and never fused.
 
 use super::vector::Vector;
+use crate::codec::simd::array;
 use crate::scalar::Real;
 
 /// cos(pi j / 64), j = 0, ..., 32, correctly rounded.
@@ -54,22 +55,16 @@ macro_rules! dct2 {
     ($n:literal, $h:literal, $dct2:ident, $dct3:ident, $half2:ident, $half3:ident, $half4:ident) => {
         #[inline(always)]
         fn $dct2<T: Real>(x: [T; $n]) -> [T; $n] {
-            let even = $half2(std::array::from_fn(|i| x[i] + x[$n - 1 - i]));
-            let odd = $half4(std::array::from_fn(|i| x[i] - x[$n - 1 - i]));
-            std::array::from_fn(|k| if k % 2 == 0 { even[k / 2] } else { odd[k / 2] })
+            let even = $half2(array(|i| x[i] + x[$n - 1 - i]));
+            let odd = $half4(array(|i| x[i] - x[$n - 1 - i]));
+            array(|k| if k % 2 == 0 { even[k / 2] } else { odd[k / 2] })
         }
 
         #[inline(always)]
         fn $dct3<T: Real>(x: [T; $n]) -> [T; $n] {
-            let even: [T; $h] = $half3(std::array::from_fn(|i| x[2 * i]));
-            let odd: [T; $h] = $half4(std::array::from_fn(|i| x[2 * i + 1]));
-            std::array::from_fn(|n| {
-                if n < $h {
-                    even[n] + odd[n]
-                } else {
-                    even[$n - 1 - n] - odd[$n - 1 - n]
-                }
-            })
+            let even: [T; $h] = $half3(array(|i| x[2 * i]));
+            let odd: [T; $h] = $half4(array(|i| x[2 * i + 1]));
+            array(|n| if n < $h { even[n] + odd[n] } else { even[$n - 1 - n] - odd[$n - 1 - n] })
         }
     };
 }
@@ -88,10 +83,9 @@ macro_rules! dct4 {
         #[inline(always)]
         fn $dct4<T: Real>(x: [T; $n]) -> [T; $n] {
             let angle = |i: usize| (2 * i + 1) * (16 / $n);
-            let p: [T; $h] = $half2(std::array::from_fn(|i| {
-                x[i] * cos(angle(i)) + x[$n - 1 - i] * cos(32 - angle(i))
-            }));
-            let q: [T; $h] = $half2(std::array::from_fn(|i| {
+            let p: [T; $h] =
+                $half2(array(|i| x[i] * cos(angle(i)) + x[$n - 1 - i] * cos(32 - angle(i))));
+            let q: [T; $h] = $half2(array(|i| {
                 let (a, b) = (x[i] * cos(32 - angle(i)), x[$n - 1 - i] * cos(angle(i)));
                 if i % 2 == 0 {
                     a - b
@@ -99,7 +93,7 @@ macro_rules! dct4 {
                     b - a
                 }
             }));
-            std::array::from_fn(|k| match k {
+            array(|k| match k {
                 0 => p[0],
                 k if k == $n - 1 => q[0],
                 k if k % 2 == 0 => p[k / 2] - q[$h - k / 2],
@@ -114,30 +108,29 @@ dct4!(4, 2, dct4_4, dct2_2);
 dct2!(8, 4, dct2_8, dct3_8, dct2_4, dct3_4, dct4_4);
 dct4!(8, 4, dct4_8, dct2_4);
 dct2!(16, 8, dct2_16, dct3_16, dct2_8, dct3_8, dct4_8);
-dct4!(16, 8, dct4_16, dct2_8);
 
 /// A line of `S` values of each SIMD lane.
 pub(super) type Line<T, const L: usize, const S: usize> = [Vector<T, L>; S];
 
-/// Applies `each` to the line of every lane. Lines of 16 values are the longest that compilers keep in vector
-/// registers.
-#[inline(always)]
-fn lanes<T: Real, const L: usize, const N: usize>(
-    line: &Line<T, L, N>,
-    each: impl Fn([T; N]) -> [T; N],
-) -> Line<T, L, N> {
-    let mut out = *line;
-    for l in 0..L {
-        let mut x = [T::default(); N];
-        for i in 0..N {
-            x[i] = line[i].0[l];
+/// Applies the transform `$each`, of `$n` values, to the line of every lane. Lines of 16 values are the longest that
+/// compilers keep in vector registers. (A function for this would call `$each` through another one, which is not
+/// always inlined into kernels.)
+macro_rules! lanes {
+    ($line:expr, $each:ident, $n:literal) => {{
+        let line: Line<T, L, $n> = $line;
+        let mut out = line;
+        for l in 0..L {
+            let mut x = [T::default(); $n];
+            for i in 0..$n {
+                x[i] = line[i].0[l];
+            }
+            let y = $each(x);
+            for i in 0..$n {
+                out[i].0[l] = y[i];
+            }
         }
-        let y = each(x);
-        for i in 0..N {
-            out[i].0[l] = y[i];
-        }
-    }
-    out
+        out
+    }};
 }
 
 /// Computes the sums and the differences of the values of two lines.
@@ -156,13 +149,37 @@ fn butterflies<T: Real, const L: usize, const N: usize>(
     out
 }
 
+/// Computes what `dct4!` says, of length 16, of each lane's line.
+#[inline(always)]
+fn dct4_16<T: Real, const L: usize>(x: &Line<T, L, 16>) -> Line<T, L, 16> {
+    let [mut p, mut q] = [[x[0]; 8]; 2];
+    for l in 0..L {
+        for i in 0..8 {
+            let (a, b, angle) = (x[i].0[l], x[15 - i].0[l], 2 * i + 1);
+            p[i].0[l] = a * cos(angle) + b * cos(32 - angle);
+            let (a, b) = (a * cos(32 - angle), b * cos(angle));
+            q[i].0[l] = if i % 2 == 0 { a - b } else { b - a };
+        }
+    }
+    let (p, q) = (lanes!(p, dct2_8, 8), lanes!(q, dct2_8, 8));
+    let mut out = *x;
+    for l in 0..L {
+        (out[0].0[l], out[15].0[l]) = (p[0].0[l], q[0].0[l]);
+        for m in 1..8 {
+            out[2 * m].0[l] = p[m].0[l] - q[8 - m].0[l];
+            out[2 * m - 1].0[l] = p[m].0[l] + q[8 - m].0[l];
+        }
+    }
+    out
+}
+
 /// Computes `dct2` of length 32 of each lane's line: of a line of 32 values, the transforms of half the length are
 /// computed one after the other.
 #[inline(always)]
 fn dct2_32<T: Real, const L: usize>(x: &Line<T, L, 32>) -> Line<T, L, 32> {
     let [low, high] = [array_of(|i| x[i]), array_of(|i| x[31 - i])];
     let [sums, differences] = butterflies(&low, &high);
-    let (even, odd) = (lanes(&sums, dct2_16), lanes(&differences, dct4_16));
+    let (even, odd) = (lanes!(sums, dct2_16, 16), dct4_16(&differences));
     array_of(|k| if k % 2 == 0 { even[k / 2] } else { odd[k / 2] })
 }
 
@@ -170,7 +187,7 @@ fn dct2_32<T: Real, const L: usize>(x: &Line<T, L, 32>) -> Line<T, L, 32> {
 #[inline(always)]
 fn dct3_32<T: Real, const L: usize>(x: &Line<T, L, 32>) -> Line<T, L, 32> {
     let (even, odd) = (array_of(|i| x[2 * i]), array_of(|i| x[2 * i + 1]));
-    let [low, high] = butterflies(&lanes(&even, dct3_16), &lanes(&odd, dct4_16));
+    let [low, high] = butterflies(&lanes!(even, dct3_16, 16), &dct4_16(&odd));
     array_of(|n| if n < 16 { low[n] } else { high[31 - n] })
 }
 
@@ -196,14 +213,14 @@ pub(super) fn transform<T: Real, const L: usize, const S: usize, const BACK: boo
         let mut line = *line;
         scale(&mut line[0]);
         return match S {
-            8 => cast(&lanes(&cast(&line), dct3_8)),
-            16 => cast(&lanes(&cast(&line), dct3_16)),
+            8 => cast(&lanes!(cast(&line), dct3_8, 8)),
+            16 => cast(&lanes!(cast(&line), dct3_16, 16)),
             _ => cast(&dct3_32(&cast(&line))),
         };
     }
     let mut out = match S {
-        8 => cast(&lanes(&cast(line), dct2_8)),
-        16 => cast(&lanes(&cast(line), dct2_16)),
+        8 => cast(&lanes!(cast(line), dct2_8, 8)),
+        16 => cast(&lanes!(cast(line), dct2_16, 16)),
         _ => cast(&dct2_32(&cast(line))),
     };
     scale(&mut out[0]);
