@@ -34,16 +34,24 @@ MODELS = [
     ("salt dome 3-D", 500, ["--n1", "80", "--n2", "80", "--n3", "80"]),
 ]
 
-CODED = "shared_levels = 1\ncompressor = "
+CODED = "shared_levels = 1\ncodec_threads = 1\ncompressor = "
+LORENZO = CODED + "lorenzo\nerror_bound = 9e-4\ncompression_factor = 24\n"
+DCT = CODED + "dct\nerror_bound = 7e-4\ncompression_factor = 24\n"
+SEQUENCES = CODED + "dct\nsequences = 1\nerror_bound = 6e-4\ncompression_factor = "
+ZERO_COPY = "zero_copy = 1\n"
 # Name, share of the memory of all states, keys.
 SETTINGS = [
     ("raw", 1.01, ""),
-    ("lorenzo, a thread", 1 / 20, CODED + "lorenzo\nerror_bound = 9e-4\ncompression_factor = 24\ncodec_threads = 1\n"),
-    ("dct, no thread", 1 / 20, CODED + "dct\nerror_bound = 7e-4\ncompression_factor = 24\n"),
-    ("dct, a thread", 1 / 20, CODED + "dct\nerror_bound = 7e-4\ncompression_factor = 24\ncodec_threads = 1\n"),
-    ("sequences, no thread", 1 / 60, CODED + "dct\nerror_bound = 6e-4\nsequences = 1\ncompression_factor = 80\n"),
-    ("sequences, a thread", 1 / 60, CODED + "dct\nerror_bound = 6e-4\nsequences = 1\ncompression_factor = 80\ncodec_threads = 1\n"),
-    ("sequences, a thread", 1 / 140, CODED + "dct\nerror_bound = 6e-4\nsequences = 1\ncompression_factor = 184\ncodec_threads = 1\n"),
+    ("raw, zero copy", 1.01, ZERO_COPY),
+    ("lorenzo", 1 / 20, LORENZO),
+    ("lorenzo, zero copy", 1 / 20, LORENZO + ZERO_COPY),
+    ("dct", 1 / 20, DCT),
+    ("dct, zero copy", 1 / 20, DCT + ZERO_COPY),
+    ("dct, no thread", 1 / 20, DCT.replace("threads = 1", "threads = -1")),
+    ("sequences", 1 / 60, SEQUENCES + "80\n"),
+    ("sequences, zero copy", 1 / 60, SEQUENCES + "80\n" + ZERO_COPY),
+    ("sequences", 1 / 140, SEQUENCES + "184\n"),
+    ("sequences, bound 8e-4", 1 / 180, SEQUENCES.replace("6e-4", "8e-4") + "300\n"),
 ]
 
 
@@ -102,7 +110,7 @@ def main():
                     continue
                 keys += f"host_budget = {int(states * share)}\n"
                 result, rows, out = run(rtm3d, options, scratch, keys)
-                label = f"  {setting:22} 1/{1 / share:<5.3g}"
+                label = f"  {setting:21} 1/{1 / share:<5.3g}"
                 if result is None:
                     print(f"{label} {out}", flush=True)
                     continue

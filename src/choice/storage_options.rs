@@ -36,15 +36,21 @@ pub fn storage_options(job: &Job) -> Result<Vec<TierSpec>> {
     Ok(options)
 }
 
-/// Returns the options of `auto` for a code on a CPU that divide its one memory, of which `host_budget` alone
-/// tells the bytes, otherwise: all of it is the device cache, from which snapshots are handed over or read
+/// Returns the options for a code on a CPU that divide its one memory, of which `host_budget` alone tells the
+/// bytes, otherwise: all of it is the device cache, from which snapshots are handed over or read
 /// without a copy; or, beside a disk, all that the disk leaves. Options that can be no quicker are left out.
 fn of_one_memory(job: &Job, options: &[TierSpec]) -> Result<Vec<TierSpec>> {
     let (TierOptions { cache, policy, .. }, all) = (&job.config.tiers, job.host_budget);
     let is_one = job.backend == Backend::Host && job.config.device.link_bandwidth == 0.0;
     let is_told = job.device_budget == 0 && all > 0 && *cache == 0;
-    // A schedule that is named is played in the memory that is named.
-    if !(is_one && is_told) || job.config.schedule.algorithm.is_some() || *policy == Policy::Lru {
+    // A schedule that is named is played in the memory that is named, but where zero copy asks for slots that are
+    // handed over.
+    let is_weighed = match job.config.schedule.algorithm {
+        None => true,
+        Some(Algorithm::Online) => false,
+        Some(_) => job.config.tiers.zero_copy,
+    };
+    if !(is_one && is_told && is_weighed) || *policy == Policy::Lru {
         return Ok(Vec::new());
     }
     let mut divided = Vec::new();
@@ -189,6 +195,7 @@ mod tests {
             let (zero_copy, shares, coded, with_disk) =
                 (below(2) == 0, below(3) == 0, below(4) == 0, below(3) == 0);
             let disk = if with_disk { (8 + below(400)) * STATE } else { 0 };
+            let named = (zero_copy && below(2) == 0).then_some(Algorithm::Revolve);
             let speeds = [(10.0, 10.0), (4.0, 10.0), (10.0, 4.0)][below(3) as usize];
             let profile = Profile {
                 d2d_gbs: speeds.0,
@@ -204,6 +211,7 @@ mod tests {
                     (c.tiers.device_budget, c.tiers.host_budget) = (device, host);
                     c.tiers.disk_budget = disk;
                     (c.tiers.zero_copy, c.tiers.shared_levels) = (zero_copy, shares);
+                    c.schedule.algorithm = named;
                     c.codec.any_codec = coded;
                     c.codec.compression_factor = if coded { 3.0 } else { 0.0 };
                     c.device.backend = Backend::Host;
@@ -223,7 +231,7 @@ mod tests {
             let least = others.into_iter().flatten().fold(f64::INFINITY, f64::min);
             assert!(
                 alone <= least * (1.0 + 1e-9),
-                "seed {seed}, {steps} steps, {all} bytes, {disk} of disk, zero copy {zero_copy}, levels {shares}, codec {coded}: {alone} and {least}"
+                "seed {seed}, {steps} steps, {all} bytes, {disk} of disk, zero copy {zero_copy}, levels {shares}, codec {coded}, {named:?}: {alone} and {least}"
             );
         }
     }
