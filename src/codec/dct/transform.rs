@@ -177,30 +177,18 @@ fn dct4_16<T: Real, const L: usize>(x: &Line<T, L, 16>) -> Line<T, L, 16> {
 /// computed one after the other.
 #[inline(always)]
 fn dct2_32<T: Real, const L: usize>(x: &Line<T, L, 32>) -> Line<T, L, 32> {
-    let [low, high] = [array_of(|i| x[i]), array_of(|i| x[31 - i])];
+    let [low, high] = [array(|i| x[i]), array(|i| x[31 - i])];
     let [sums, differences] = butterflies(&low, &high);
     let (even, odd) = (lanes!(sums, dct2_16, 16), dct4_16(&differences));
-    array_of(|k| if k % 2 == 0 { even[k / 2] } else { odd[k / 2] })
+    array(|k| if k % 2 == 0 { even[k / 2] } else { odd[k / 2] })
 }
 
 /// Computes the transpose of `dct2_32`.
 #[inline(always)]
 fn dct3_32<T: Real, const L: usize>(x: &Line<T, L, 32>) -> Line<T, L, 32> {
-    let (even, odd) = (array_of(|i| x[2 * i]), array_of(|i| x[2 * i + 1]));
+    let (even, odd) = (array(|i| x[2 * i]), array(|i| x[2 * i + 1]));
     let [low, high] = butterflies(&lanes!(even, dct3_16, 16), &dct4_16(&odd));
-    array_of(|n| if n < 16 { low[n] } else { high[31 - n] })
-}
-
-/// Makes an array of what `item` returns for each index.
-#[inline(always)]
-fn array_of<T: Copy + Default, const L: usize, const N: usize>(
-    item: impl Fn(usize) -> Vector<T, L>,
-) -> [Vector<T, L>; N] {
-    let mut items = [Vector([T::default(); L]); N];
-    for (i, to) in items.iter_mut().enumerate() {
-        *to = item(i);
-    }
-    items
+    array(|n| if n < 16 { low[n] } else { high[31 - n] })
 }
 
 /// Computes the orthonormal DCT-II of each lane's line, times sqrt(S/2), or with `BACK` the inverse
@@ -240,5 +228,5 @@ fn scale<T: Real, const L: usize>(x: &mut Vector<T, L>) {
 fn cast<T: Real, const L: usize, const A: usize, const B: usize>(
     x: &Line<T, L, A>,
 ) -> Line<T, L, B> {
-    array_of(|i| x.get(i).copied().unwrap_or(Vector([T::default(); L])))
+    array(|i| if i < A { x[i] } else { Vector::default() })
 }

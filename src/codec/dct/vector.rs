@@ -7,6 +7,13 @@ use crate::codec::simd::Level;
 #[repr(C, align(64))]
 pub(super) struct Vector<T, const L: usize>(pub [T; L]);
 
+impl<T: Copy + Default, const L: usize> Default for Vector<T, L> {
+    #[inline(always)]
+    fn default() -> Self {
+        Vector([T::default(); L])
+    }
+}
+
 /// Transposes a square of `L` x `L` values.
 #[inline(always)]
 pub(super) fn transpose<T: Copy, const L: usize>(
