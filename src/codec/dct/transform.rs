@@ -173,8 +173,8 @@ fn dct4_16<T: Real, const L: usize>(x: &Line<T, L, 16>) -> Line<T, L, 16> {
     out
 }
 
-/// Computes `dct2` of length 32 of each lane's line: of a line of 32 values, the transforms of half the length are
-/// computed one after the other.
+/// Computes what `dct2!` says, of length 32, of each lane's line. The two transforms of half the length are computed
+/// one after the other, for all lanes.
 #[inline(always)]
 fn dct2_32<T: Real, const L: usize>(x: &Line<T, L, 32>) -> Line<T, L, 32> {
     let [low, high] = [array(|i| x[i]), array(|i| x[31 - i])];
