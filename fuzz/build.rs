@@ -3,8 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const PARTS: [&str; 5] =
-    ["everything", "everything_draw", "everything_shot", "everything_restart", "stress_state"];
+const PARTS: [&str; 6] = [
+    "everything",
+    "everything_draw",
+    "everything_shot",
+    "everything_restart",
+    "everything_quality",
+    "stress_state",
+];
 
 fn run(command: &mut Command) {
     let status = command.status().unwrap_or_else(|e| panic!("{command:?}: {e}"));

@@ -2454,7 +2454,8 @@ gpuzip_status_t gpuzip_quality_open(const struct gpuzip_config_t *config,
  the policy lru), since raw snapshots may not fit as many as compressed ones; without one, the configured
  schedule needs memory for its snapshots raw. The runs that follow differ in `error_bound` only.
  `*config` is the configuration given to `gpuzip_quality_open` with the run's values; its `quality` is
- NULL. Until a result was taken, the call gives the same run again.
+ NULL, and so is `persist_dir` while `*run` = 1: a restart measures the shot anew, and finds the
+ generations of the shots that follow. Until a result was taken, the call gives the same run again.
 
  Pointers:
  `config` and `run` are NULL or valid.

@@ -103,7 +103,7 @@ c_programs() {
     for name in abi run online codec halo revolve gradient; do
         compile "$name" cc -std=c99 "$root/tests/c/$name.c" && check "tests/c/$name.c" ok "$out/$name"
     done
-    for part in stress_state everything_draw everything_shot everything_restart; do
+    for part in stress_state everything_draw everything_shot everything_restart everything_quality; do
         # shellcheck disable=SC2086 # flags are words
         cc -std=c11 -g -O1 -fno-omit-frame-pointer -frounding-math $flags -I "$root/include" -c -o "$out/$part.o" "$root/tests/c/$part.c" ||
             { echo "$tool: tests/c/$part.c cannot be compiled"; failed=$((failed + 1)); return; }

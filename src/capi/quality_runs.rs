@@ -20,6 +20,10 @@ impl QualityRuns {
     /// Returns the configuration of a run.
     pub fn config_of(&self, run: Run) -> gpuzip_config_t {
         let mut config = gpuzip_config_t { quality: ptr::null(), ..self.config };
+        if !matches!(run, Run::Settled(_)) {
+            // A restart cannot tell in which run a generation was written: it measures anew.
+            config.persist_dir = ptr::null();
+        }
         match run {
             Run::Coded(bound) | Run::Settled(bound) => config.error_bound = bound,
             Run::Raw => {

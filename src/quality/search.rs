@@ -8,7 +8,8 @@ const AIM: f64 = 0.5;
 const TAKEN: [f64; 2] = [0.4, 0.6];
 /// Most runs of a shot with a codec. An error that is proportional to the bound takes two.
 const MOST_RUNS: u32 = 8;
-/// Most change of the bound from one run to the next.
+/// Most change of the bound from one run to the next. Where the error stays as it is (of a bound above all
+/// values, or of arrays that a codec stores as they are), the most change is squared with each run.
 const LARGEST_STEP: f64 = 100.0;
 
 /// A bound as a fraction, or in the unit of the field, and the error that it caused, in parts of the
@@ -29,6 +30,8 @@ pub(super) struct Search {
     /// The tightest bound whose error was larger.
     large: Option<Tried>,
     last: Option<Tried>,
+    /// Most change of the bound to the next run.
+    largest_step: f64,
     runs: u32,
 }
 
@@ -45,7 +48,7 @@ pub(super) enum Outcome {
 
 impl Search {
     pub fn new(limit: f64) -> Self {
-        Search { limit, small: None, large: None, last: None, runs: 0 }
+        Search { limit, small: None, large: None, last: None, largest_step: LARGEST_STEP, runs: 0 }
     }
 
     /// Takes the error of a run with a bound.
@@ -68,6 +71,11 @@ impl Search {
             None if self.runs >= MOST_RUNS => Outcome::Fail,
             _ => {
                 let before = self.last.replace(tried);
+                let stays = |b: Tried| (error - b.error).abs() <= 0.05 * error;
+                self.largest_step = match before.is_some_and(stays) {
+                    true => self.largest_step * self.largest_step,
+                    false => LARGEST_STEP,
+                };
                 Outcome::Try(self.next(before, tried))
             }
         }
@@ -81,9 +89,9 @@ impl Search {
         });
         // A slope outside of this range is that of an error that does not follow from the bound alone.
         let slope = if slope.is_finite() { slope.clamp(0.5, 2.0) } else { 1.0 };
-        let step =
-            if last.error > 0.0 { (AIM / last.error).powf(1.0 / slope) } else { LARGEST_STEP };
-        let bound = last.bound * step.clamp(1.0 / LARGEST_STEP, LARGEST_STEP);
+        let most = self.largest_step;
+        let step = if last.error > 0.0 { (AIM / last.error).powf(1.0 / slope) } else { most };
+        let bound = last.bound * step.clamp(1.0 / most, most);
         match (self.small, self.large) {
             (Some(a), Some(b)) if !(a.bound * 1.01 < bound && bound < b.bound / 1.01) => {
                 (a.bound * b.bound).sqrt()
@@ -138,6 +146,22 @@ mod tests {
         // Fields that a codec stores as they are have no error.
         let stored = |bound: f64| if bound < 1e-5 { 0.0 } else { 2.0 };
         assert!(search(1e-3, 0.5, stored).0.unwrap() < 1e-5);
+    }
+
+    #[test]
+    fn a_bound_far_from_the_first_one_is_found() {
+        // Above all values a bound makes each of them 0.
+        for largest in [1e-20, 1e-30, 1e-38] {
+            let error = |bound: f64| 1e5 * (bound / largest).min(1.0);
+            let (bound, runs) = search(1e-14, 1e-14, error);
+            assert!(
+                bound.is_some_and(|bound| error(bound) <= TAKEN[1]),
+                "{largest}: {bound:?} in {runs} runs"
+            );
+        }
+        // Below the smallest difference of two values no value changes.
+        let stored = |bound: f64| if bound < 1e-3 { 0.0 } else { 0.5 };
+        assert_eq!(search(1e-30, 0.5, stored).0, Some(0.5));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 /* Runs random sessions on the host backend that combine all that a session can be asked for:
  * algorithms, codecs, codecs of the program, budgets, disk, zero copy, shared time levels,
- * macro-steps, ranges, unknown numbers of steps, several shots, other numbers of steps, measured
+ * macro-steps, bounds chosen by the error of a result, ranges, unknown numbers of steps, several shots, other numbers of steps, measured
  * profiles, restarts at random actions, wrong calls, and faults of memory and files. Each restored
  * state is compared with the program's own copy of that state, and each action with the rules of
  * checkpointing.
@@ -234,6 +234,7 @@ void run_job(uint64_t number, random_t random, int worker, int alone, counts_t *
   CHECK(job->live != NULL, "no memory");
   job->faults = wants_faults && failing_memory_arm != NULL && once_in(&job->random, 4);
   job->faults_before = faults_made(), job->others_bytes = bytes_on_disk();
+  choose_bound(job);
   if (begin(job)) counts->sessions++, run_shots(job);
   end_faults(job);
   close_sessions(job);
@@ -348,10 +349,10 @@ int main(int argc, char **argv)
          "%llu ended by an error that was due, %llu by faults, %llu actions, %llu saves, "
          "%llu restores compared, %llu misused calls, %llu questions, %llu generations, "
          "%llu of them while memory was out, %llu restarts, "
-         "%llu of them from an older generation, %llu nodes lost, %llu begun with clones, %llu states exported, %llu faults\n",
+         "%llu of them from an older generation, %llu nodes lost, %llu begun with clones, %llu states exported, %llu bounds chosen, %llu faults\n",
          U(jobs), U(refused), U(sessions), U(shots), U(due), U(faulted), U(actions), U(saves),
          U(restores), U(misused), U(asked), U(written), U(out), U(restarts), U(older), U(nodes_lost),
-         U(clones), U(exported),
+         U(clones), U(exported), U(chosen),
          (unsigned long long)faults_made());
   for (int k = 0; k < KINDS && kinds[k].count; k++)
     printf("refused %llu: %s\n", (unsigned long long)kinds[k].count, kinds[k].text);

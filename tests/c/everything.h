@@ -9,7 +9,7 @@
 /* The results of the jobs of one thread. */
 typedef struct {
   uint64_t jobs, refused, sessions, shots, due, faulted, actions, saves, restores, misused, asked,
-      written, out, restarts, older, nodes_lost, clones, exported;
+      written, out, restarts, older, nodes_lost, clones, exported, chosen;
 } counts_t;
 
 /* What the program knows of a shot. It is kept with every generation, and a restart brings it
@@ -63,6 +63,9 @@ typedef struct {
   int64_t image[2], wave[3];         /* arrays in the restart files, */
   unsigned char *live;               /* and the live state, if the program has no copy of it */
   char folder[320], shared[320], clone[320], states[320], trace[320], disks[640];
+  double *result;                    /* while the bound is chosen: the result of the shot, */
+  unsigned char *restored;           /* the values of the last RESTORE, */
+  int restored_at;                   /* and its state */
   counts_t *counts;
 } job_t;
 
@@ -115,6 +118,14 @@ void remove_folder(const job_t *job);
 int32_t export_live(job_t *job);
 /* Forgets what was known when generations were written. */
 void forget_generations(job_t *job);
+
+/* Chooses the error bound of a job with the key `quality`. */
+void choose_bound(job_t *job);
+/* The result of the shot, while the bound is chosen: begins it, keeps the live state, which was restored, and adds
+ * state `ts` at its BACKWARD. */
+void begin_result(job_t *job);
+void keep_restored(job_t *job, int32_t ts);
+void add_to_result(job_t *job, int32_t ts);
 
 /* Makes faults of files and memory from now on, as the job's random numbers say, and ends them. */
 void begin_faults(job_t *job);

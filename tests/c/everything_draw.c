@@ -276,4 +276,6 @@ void choose(job_t *job)
   if (job->persist && once_in(&random, 3)) c->persist_shared_dir = job->shared;
   if (job->persist && once_in(&random, 2)) c->persist_whole_every = (int32_t)between(&random, 2, 6);
   if (c->persist_shared_dir != NULL && once_in(&random, 2)) c->persist_stages = "compress";
+  static const char *const qualities[] = {"gradient:0.1", "gradient:1e-5", "image:30dB", "image:110dB"};
+  if (job->loss.bounded && job->sessions == 1 && once_in(&random, 3)) c->quality = qualities[between(&random, 0, 3)];
 }

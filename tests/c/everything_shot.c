@@ -256,6 +256,7 @@ static int32_t serve(job_t *job, const gpuzip_action_t *a)
       status = fetch(job, k, a->ts, a->flags);
       if (status != GPUZIP_OK) break;
       app_check(&job->apps[k], a->ts, &job->loss);
+      keep_restored(job, a->ts);
       if (!job->loss.shared) app_advance(&job->apps[k], a->ts);
       job->counts->restores++;
     }
@@ -291,6 +292,7 @@ static void backward(job_t *job, int32_t ts, int32_t ts_end, uint32_t flags)
         "the wrong flag FIRST_BACKWARD");
   CHECK(!job->open || job->now.ended, "BACKWARD %d before the forward phase ended", ts);
   job->now.reversed = ts;
+  add_to_result(job, ts);
 }
 
 /* Ends the forward phase if its number of steps is not known and its last state is live. */
@@ -503,6 +505,7 @@ static int32_t on_observe(void *user, int32_t type, int32_t ts, uint32_t flags)
   job_t *job = user;
   if (type == GPUZIP_ACTION_RESTORE) {
     app_check(&job->apps[0], ts, &job->loss);
+    keep_restored(job, ts);
     if (!job->loss.shared) app_advance(&job->apps[0], ts);
     job->now.live = ts, job->counts->restores++;
   } else {

@@ -104,6 +104,7 @@ static int measure(gpuzip_quality_t *q, gpuzip_config_t *config, int source)
     const gpuzip_field_t f = result();
     CHECK(gpuzip_quality_next(q, config, &run) == GPUZIP_OK);
     CHECK(config->quality == NULL && config->struct_size == sizeof *config);
+    CHECK(!run == (config->persist_dir != NULL));
     if (!run) return runs;
     CHECK(shot(config, source) == GPUZIP_OK);
     CHECK(gpuzip_quality_result(q, &f, 1) == GPUZIP_OK);
@@ -114,7 +115,7 @@ static gpuzip_config_t configured(int32_t codec, const char *quality)
 {
   gpuzip_config_t c;
   CHECK(gpuzip_config_init(&c) == GPUZIP_OK);
-  c.backend = 1, c.compressor = codec, c.quality = quality;
+  c.backend = 1, c.compressor = codec, c.quality = quality, c.persist_dir = "restart-files";
   c.checkpointing_algorithm = GPUZIP_ALGORITHM_REVOLVE, c.host_budget = 20 * 2 * 4 * N;
   c.log_level = 3;
   return c;

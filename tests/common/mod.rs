@@ -85,7 +85,13 @@ pub fn folder_in_memory(name: &str) -> PathBuf {
 
 /// Compiles tests/c/everything.c and what belongs to it.
 pub fn compile_everything(dir: &Path, flags: &[&str], more: &[&str]) -> PathBuf {
-    let own = ["everything", "everything_draw", "everything_shot", "everything_restart"];
+    let own = [
+        "everything",
+        "everything_draw",
+        "everything_shot",
+        "everything_restart",
+        "everything_quality",
+    ];
     let names = own.iter().chain(&["stress_state"]).chain(more);
     let sources: Vec<PathBuf> =
         names.map(|name| root().join(format!("tests/c/{name}.c"))).collect();
