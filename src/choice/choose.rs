@@ -86,8 +86,7 @@ fn choose_steps(config: &Config, steps: u32, sessions: &[Vec<TierSpec>]) -> Resu
     // The check stores a snapshot more, which may take more than one slot.
     for fewer in 1.. {
         let Choice { alternative: k, schedule, .. } = &chosen;
-        match finish(schedule.checked(times)?, &alternative(sessions, *k)) {
-            Ok(choice) => return Ok(Choice { alternative: *k, ..choice }),
+        match choose_schedule(schedule.checked(times)?, sessions, *k) {
             Err(error) => {
                 let is_given = schedule.algorithm == Algorithm::Trace || fewer > 3;
                 if error.code != Code::Budget || is_given || schedule.snapshots < 2 {
@@ -95,6 +94,7 @@ fn choose_steps(config: &Config, steps: u32, sessions: &[Vec<TierSpec>]) -> Resu
                 }
                 chosen = choose_unchecked(&with(schedule.snapshots - 1), steps, sessions)?;
             }
+            choice => return choice,
         }
     }
     Ok(chosen)
@@ -162,7 +162,9 @@ fn online_snapshots(config: &Config, sessions: &[TierSpec]) -> Result<u32> {
     if config.schedule.snapshots > 0 {
         return Ok(config.schedule.snapshots);
     }
-    let held = |tiers: &TierSpec| Some(tiers.host?.max(tiers.cache.unwrap_or(0)));
+    let held = |tiers: &TierSpec| {
+        Some(tiers.host?.max(tiers.cache.unwrap_or(0)) / tiers.storage.cut as u32)
+    };
     match sessions.iter().filter_map(held).min() {
         Some(0) => fail_least(sessions),
         Some(snapshots) => Ok(snapshots),

@@ -113,7 +113,11 @@ pub(super) fn fail_least<'a, T>(sessions: impl IntoIterator<Item = &'a TierSpec>
     let Some(largest) = sessions.into_iter().max_by_key(|tiers| tiers.slot_bytes) else {
         return fail!(Budget, "no schedule fits the budgets");
     };
-    let (least, raised) = (largest.slot_bytes, largest.only_budget());
+    let raised = largest.only_budget();
+    // A budget for the device is also for what is beside its cache.
+    let beside =
+        raised.map_or(0, |(key, _)| if key == "device_budget" { largest.beside_cache } else { 0 });
+    let least = (largest.slot_bytes * largest.storage.cut as u64).saturating_add(beside);
     let raised = raised.map_or("device_budget or host_budget".into(), |(key, bytes)| {
         format!("{key}, {bytes} bytes,")
     });

@@ -96,13 +96,14 @@ impl Storage {
         let cut = |whole: Storage| {
             // Snapshots are in two records where all are stored in the same way. A state from which steps are
             // computed has its levels coded as a pair, which transfer lanes do only for whole states: levels
-            // are for schedules that store all states.
+            // are for schedules that store all states and restore each of them once.
             let config = &job.config;
             let is_alike = match whole.coded {
                 Coded::None | Coded::All => true,
                 Coded::ByLanes(_) => {
                     matches!(config.schedule.algorithm, None | Some(Algorithm::StoreAll))
                         && !config.codec.difference_bound
+                        && config.schedule.sweeps <= 1
                 }
                 Coded::Moved(_) => false,
             };
@@ -399,6 +400,11 @@ mod tests {
         let revolve = |c: &mut Config| c.schedule.algorithm = Some(Algorithm::Revolve);
         let of_revolve = [vec![(Levels, All, "dct")], lanes_alone(Whole)].concat();
         assert_eq!(ways(&[named, lanes, shared, revolve]), of_revolve);
+        // A second sweep restores every state again.
+        let of_sweeps =
+            |more: fn(&mut Config)| ways(&[named, lanes, shared, |c| c.schedule.sweeps = 2, more]);
+        assert_eq!(of_sweeps(|_| ()), of_revolve);
+        assert_eq!(of_sweeps(store_all), of_revolve);
         // A codec that was not measured is no way, unless its ratio is told.
         let unknown = |c: &mut Config| c.device.profile = None;
         assert_eq!(ways(&[auto, unknown]), [raw]);

@@ -285,6 +285,45 @@ mod tests {
         assert!(refused > 300, "{refused}");
     }
 
+    /// A budget that holds some states is enough for every combination of algorithm and modes.
+    #[test]
+    fn a_budget_for_some_states_is_enough_for_every_combination() {
+        const STATE: u64 = 1 << 20;
+        let named =
+            [Algorithm::Revolve, Algorithm::Uniform, Algorithm::Hrevolve, Algorithm::Online];
+        for algorithm in [None].into_iter().chain(named.map(Some)) {
+            let is_online = algorithm == Some(Algorithm::Online);
+            for (bits, (device, host)) in
+                (0..32).flat_map(|bits| [(0, 6), (6, 0), (0, 2)].map(|budgets| (bits, budgets)))
+            {
+                let is = |bit: u32| bits >> bit & 1 == 1;
+                let (is_coded, is_checked) = (is(0), is(1) && !is_online);
+                // The states in which the application works take two, and codecs need some beside them.
+                if host == 2 && (is_coded || algorithm == Some(Algorithm::Hrevolve)) {
+                    continue;
+                }
+                let config = Config::default().with(|c| {
+                    (c.tiers.device_budget, c.tiers.host_budget) = (device * STATE, host * STATE);
+                    (c.tiers.zero_copy, c.tiers.shared_levels) = (is(2), is(3));
+                    c.schedule.algorithm = algorithm;
+                    c.schedule.check = u32::from(is_checked);
+                    c.schedule.sweeps = if is(4) && !is_online { 2 } else { 1 };
+                    c.device.backend = Backend::Host;
+                    if is_coded && !is_checked {
+                        c.codec.settings.method = crate::codec::Method::Dct;
+                        (c.codec.threads, c.codec.compression_factor) = (Some(1), 10.0);
+                    }
+                });
+                let job =
+                    Job::new(config.clone(), State::Bytes { all: STATE, previous: STATE / 2 });
+                let chosen =
+                    storage_options(&job).and_then(|options| choose_among(&config, 10, &[options]));
+                let text = format!("{algorithm:?}, {device} and {host} states, {bits:05b}");
+                assert!(chosen.is_ok(), "{text}: {:?}", chosen.err());
+            }
+        }
+    }
+
     /// Where copies within the device take longer than transfers, snapshots go around the cache: device
     /// memory makes no plan slower than the plan without it.
     #[test]

@@ -10,12 +10,20 @@ use crate::layout::aligned;
 
 /// Computes checksums of levels and compares them.
 pub enum Sums {
-    /// On the calling thread. The checksums of the last state.
-    Host(Vec<u64>),
+    /// On the calling thread.
+    Host(HostSums),
     /// On a GPU, by a kernel.
     Gpu(Box<GpuSums>),
     /// Nowhere: a prediction compares nothing.
     Absent,
+}
+
+/// Checksums on the calling thread.
+pub struct HostSums {
+    /// Number of checksums.
+    count: usize,
+    /// Those of the last state; none if they are not known.
+    known: Vec<u64>,
 }
 
 /// Checksums on a GPU.
@@ -25,6 +33,8 @@ pub struct GpuSums {
     count: usize,
     /// Offset in bytes of the work memory in the device slab.
     at: u64,
+    /// Whether the checksums are those of the last state.
+    is_known: bool,
     /// Whether a comparison was enqueued since `check` last read the verdict.
     is_asked: bool,
 }
@@ -41,7 +51,7 @@ const PIECE: usize = 1 << 14;
 impl Sums {
     /// Makes `count` checksums on the host.
     pub fn on_host(count: usize) -> Self {
-        Sums::Host(vec![0; count])
+        Sums::Host(HostSums { count, known: Vec::new() })
     }
 
     /// Makes `count` checksums on a GPU: compiles and loads the kernel.
@@ -52,7 +62,7 @@ impl Sums {
             Ok(())
         })?;
         let Some(sum) = sum else { return fail!(Unsupported, "the device has no kernels") };
-        Ok(Sums::Gpu(Box::new(GpuSums { sum, count, at: 0, is_asked: false })))
+        Ok(Sums::Gpu(Box::new(GpuSums { sum, count, at: 0, is_known: false, is_asked: false })))
     }
 
     /// Bytes of the device slab that the checksums need.
@@ -87,11 +97,13 @@ impl Sums {
     ) -> Result<()> {
         match self {
             Sums::Absent => Ok(()),
-            Sums::Host(sums) => {
-                sums[k] = of_host(field);
+            Sums::Host(HostSums { count, known }) => {
+                known.resize(*count, 0);
+                known[k] = of_host(field);
                 Ok(())
             }
             Sums::Gpu(gpu) => {
+                gpu.is_known = true;
                 let to = device.pointer(gpu.place(k), 8)? as u64;
                 gpu.enqueue(device, field, [to, 0, 0, 0])
             }
@@ -99,7 +111,9 @@ impl Sums {
     }
 
     /// Compares the checksum of `field`, which is field number `i` of state `ts`, with checksum number
-    /// `k`. On the host a difference is an error of this call, on a GPU of a later `check`.
+    /// `k`, if that is known: an application that works in the slots has levels without checksums, and another
+    /// session may go on from its restart files. On the host a difference is an error of this call, on a GPU of
+    /// a later `check`.
     pub fn compare(
         &mut self,
         device: &mut (impl Device + ?Sized),
@@ -110,8 +124,11 @@ impl Sums {
     ) -> Result<()> {
         match self {
             Sums::Absent => Ok(()),
-            Sums::Host(sums) if sums[k] == of_host(field) => Ok(()),
-            Sums::Host(_) => refuse(ts, i),
+            Sums::Host(sums) => match sums.known.get(k) {
+                Some(&sum) if sum != of_host(field) => refuse(ts, i),
+                _ => Ok(()),
+            },
+            Sums::Gpu(gpu) if !gpu.is_known => Ok(()),
             Sums::Gpu(gpu) => {
                 let with = device.pointer(gpu.place(k), 8)? as u64;
                 let verdict = device.pointer(Place::Device(gpu.at + VERDICT), 8)? as u64;
@@ -121,11 +138,12 @@ impl Sums {
         }
     }
 
-    /// Returns the checksums, for a restart file. The lanes have no work.
+    /// Returns the checksums, for a restart file; none if they are not known. The lanes have no work.
     pub fn words(&self, device: &mut (impl Device + ?Sized)) -> Result<Vec<u64>> {
         match self {
             Sums::Absent => Ok(Vec::new()),
-            Sums::Host(sums) => Ok(sums.clone()),
+            Sums::Host(sums) => Ok(sums.known.clone()),
+            Sums::Gpu(gpu) if !gpu.is_known => Ok(Vec::new()),
             Sums::Gpu(gpu) => {
                 let mut bytes = vec![0; 8 * gpu.count];
                 device.read(gpu.place(0), &mut bytes)?;
@@ -136,9 +154,14 @@ impl Sums {
 
     /// Takes the checksums of a restart file. The lanes have no work.
     pub fn take(&mut self, device: &mut (impl Device + ?Sized), words: &[u64]) -> Result<()> {
+        let is_unknown = words.iter().all(|&word| word == 0);
         match self {
-            Sums::Host(sums) if sums.len() == words.len() => sums.copy_from_slice(words),
+            // Older files have zeros for checksums that are not known.
+            Sums::Host(sums) if is_unknown => sums.known.clear(),
+            Sums::Gpu(gpu) if is_unknown => gpu.is_known = false,
+            Sums::Host(sums) if sums.count == words.len() => sums.known = words.to_vec(),
             Sums::Gpu(gpu) if gpu.count == words.len() => {
+                gpu.is_known = true;
                 let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
                 device.write(gpu.place(0), &bytes)?;
             }

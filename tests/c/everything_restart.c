@@ -188,10 +188,12 @@ static int needs_profile(const job_t *job)
                            c->checkpointing_algorithm == GPUZIP_ALGORITHM_AUTO);
 }
 
-/* Gives the next session more memory than the one before had. Returns whether a number has changed. */
-static int enlarge(gpuzip_config_t *c)
+/* Gives the next session more memory than the one before had, and lets the application work in the slots where
+ * it did not, or the other way round. Returns whether something has changed. */
+static int change(gpuzip_config_t *c, random_t *random)
 {
   const gpuzip_config_t before = *c;
+  if (!c->policy && once_in(random, 2)) c->zero_copy = !c->zero_copy;
   if (c->cache_capacity) c->cache_capacity++;
   c->device_budget *= 2;
   c->host_budget *= 2;
@@ -281,7 +283,7 @@ int32_t restart(job_t *job)
     (void)gpuzip_persist_wait(job->handles[0]);
   const gpuzip_config_t before = job->config;
   random_t random = job->random; /* the choices of the rest stay as they are */
-  const int other = once_in(&random, 3) && enlarge(&job->config);
+  const int other = once_in(&random, 3) && change(&job->config, &random);
   int32_t status = restart_as(job, profile, bytes, &found);
   if (other && (status == GPUZIP_ERR_CONFIG || status == GPUZIP_ERR_BUDGET)) {
     /* What other budgets may not decide needs those of the run before. */

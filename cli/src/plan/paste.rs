@@ -49,7 +49,8 @@ pub fn lines(best: &Candidate, machine: &Machine, arguments: &Arguments) -> Vec<
         // The session is not to weigh them.
         _ => -1,
     };
-    if machine.profile.backend == 1 && codec.is_some() && machine.threads() > 0 {
+    let may_code = machine.threads() > 0 || machine.profile.idle_processors > 0.0;
+    if machine.profile.backend == 1 && codec.is_some() && may_code {
         lines.push(format!("codec_threads = {threads}"));
     }
     if machine.zero_copy {
