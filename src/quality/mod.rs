@@ -144,7 +144,7 @@ impl Quality {
         if now != compared {
             return fail!(Argument, "nfields = {now}: the result that was compared has {compared}");
         }
-        let (fraction, field) = target::worst(self.target, whole)?;
+        let (fraction, field) = target::worst(self.target, whole, self.run == Run::Raw)?;
         if let Run::Coded(bound) = self.run {
             self.found.error = self.target.in_unit(fraction);
             self.found.field = field;
@@ -179,10 +179,11 @@ impl Quality {
             }
             Outcome::Fail => fail!(
                 Values,
-                "quality = {}: no bound keeps it; with error_bound = {bound} the result has an error of {:.3}: ask for less, or find out why runs of \
-                 one shot differ (compressor = 0 twice should give the same bits)",
+                "quality = {}: no bound keeps it; with error_bound = {} the result has {}: ask for less, or find out why runs of one shot differ \
+                 (compressor = 0 twice should give the same bits)",
                 self.target,
-                self.found.error
+                self.shown(bound),
+                self.target.shown(self.found.error)
             ),
         }
     }
@@ -225,14 +226,24 @@ impl Quality {
         }
     }
 
+    /// Returns an `error_bound` as text.
+    fn shown(&self, bound: f64) -> String {
+        if self.mode == 3 {
+            bound.to_string()
+        } else {
+            format!("{bound:e}")
+        }
+    }
+
     fn tell(&self) {
-        let Found { bound, settled_error: error, runs, shots, .. } = self.found;
-        let unit = if matches!(self.target, Target::Image(_)) { " dB" } else { "" };
+        let Found { bound, settled_error, runs, shots, .. } = self.found;
         log::info!(
-            "quality = {}: error_bound = {bound} with error_bound_mode = {}; the result of shot {shots} that was measured has {error:.3}{unit} ({runs} \
-             runs). Other shots may differ: gpuzip_quality_check measures one",
+            "quality = {}: error_bound = {} with error_bound_mode = {}; the result of shot {shots} that was measured has {} ({runs} runs). Other \
+             shots may differ: gpuzip_quality_check measures one",
             self.target,
-            self.mode
+            self.shown(bound),
+            self.mode,
+            self.target.shown(settled_error)
         );
     }
 }

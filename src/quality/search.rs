@@ -29,6 +29,8 @@ pub(super) struct Search {
     small: Option<Tried>,
     /// The tightest bound whose error was larger.
     large: Option<Tried>,
+    /// The loosest bound whose error was allowed: with the margin for other shots, or without.
+    allowed: Option<Tried>,
     last: Option<Tried>,
     /// Most change of the bound to the next run.
     largest_step: f64,
@@ -48,13 +50,24 @@ pub(super) enum Outcome {
 
 impl Search {
     pub fn new(limit: f64) -> Self {
-        Search { limit, small: None, large: None, last: None, largest_step: LARGEST_STEP, runs: 0 }
+        Search {
+            limit,
+            small: None,
+            large: None,
+            allowed: None,
+            last: None,
+            largest_step: LARGEST_STEP,
+            runs: 0,
+        }
     }
 
-    /// Takes the error of a run with a bound.
+    /// Takes the error of a run with a bound; infinite, if its result is not finite.
     pub fn tried(&mut self, bound: f64, error: f64) -> Outcome {
         self.runs += 1;
         let tried = Tried { bound, error };
+        if error <= 1.0 && self.allowed.is_none_or(|allowed| bound > allowed.bound) {
+            self.allowed = Some(tried);
+        }
         if error > TAKEN[1] {
             if self.large.is_none_or(|large| bound < large.bound) {
                 self.large = Some(tried);
@@ -66,19 +79,16 @@ impl Search {
         if is_taken || (error < TAKEN[0] && bound >= self.limit) {
             return Outcome::Take(tried);
         }
-        match self.small {
-            Some(small) if self.runs >= MOST_RUNS => Outcome::Take(small),
-            None if self.runs >= MOST_RUNS => Outcome::Fail,
-            _ => {
-                let before = self.last.replace(tried);
-                let stays = |b: Tried| (error - b.error).abs() <= 0.05 * error;
-                self.largest_step = match before.is_some_and(stays) {
-                    true => self.largest_step * self.largest_step,
-                    false => LARGEST_STEP,
-                };
-                Outcome::Try(self.next(before, tried))
-            }
+        if self.runs >= MOST_RUNS {
+            return self.allowed.map_or(Outcome::Fail, Outcome::Take);
         }
+        let before = self.last.replace(tried);
+        let stays = |b: Tried| error == b.error || (error - b.error).abs() <= 0.05 * error;
+        self.largest_step = match before.is_some_and(stays) {
+            true => self.largest_step * self.largest_step,
+            false => LARGEST_STEP,
+        };
+        Outcome::Try(self.next(before, tried))
     }
 
     /// Returns the bound of the next run: the one that has the error to aim at by the power law through
@@ -162,6 +172,39 @@ mod tests {
         // Below the smallest difference of two values no value changes.
         let stored = |bound: f64| if bound < 1e-3 { 0.0 } else { 0.5 };
         assert_eq!(search(1e-30, 0.5, stored).0, Some(0.5));
+    }
+
+    #[test]
+    fn an_error_with_a_floor_between_what_is_taken_and_what_is_allowed_is_kept() {
+        let error = |bound: f64| 0.9 + bound;
+        let (bound, runs) = search(1e-3, 0.5, error);
+        // The first bound that was tried is the loosest one with an allowed error.
+        assert_eq!((bound, runs), (Some(1e-3), MOST_RUNS));
+        // Of errors that jump the loosest one that is allowed is taken, too.
+        let jump = |bound: f64| {
+            if bound < 2e-4 {
+                0.1
+            } else if bound < 3e-4 {
+                0.7
+            } else {
+                2.0
+            }
+        };
+        let (bound, _) = search(1e-3, 0.5, jump);
+        assert!((2e-4..3e-4).contains(&bound.unwrap()), "{bound:?}");
+    }
+
+    #[test]
+    fn results_that_are_not_finite_make_the_bound_tighter() {
+        for largest in [5e-4, 1e-12, 1e-30] {
+            let error = |bound: f64| if bound < largest { bound / largest } else { f64::INFINITY };
+            let (bound, runs) = search(1e-3, 0.5, error);
+            assert!(
+                bound.is_some_and(|bound| error(bound) <= 1.0),
+                "{largest}: {bound:?} in {runs} runs"
+            );
+        }
+        assert_eq!(search(1e-3, 0.5, |_| f64::INFINITY), (None, MOST_RUNS));
     }
 
     #[test]

@@ -55,14 +55,25 @@ impl Target {
         }
     }
 
-    /// Returns the error of a field as a fraction; `None` if the result of the run with raw snapshots is
-    /// zero (`Image`: constant), so that no error is relative to it.
-    fn error(self, of: &Compared) -> Option<f64> {
-        let whole = match self {
-            Target::Gradient(_) => of.norm.sqrt(),
-            Target::Image(_) => (of.max + of.max_negative) * of.count.sqrt(),
-        };
-        (whole > 0.0).then(|| of.difference.sqrt() / whole)
+    /// Returns an error in the unit of the target as text, with three digits.
+    pub(super) fn shown(self, error: f64) -> String {
+        let is_db = matches!(self, Target::Image(_));
+        match if is_db { -error } else { error } {
+            f64::INFINITY => "NaN or infinities, or errors whose squares overflow".into(),
+            none if none == 0.0 && !is_db || none == f64::NEG_INFINITY => "no error".into(),
+            _ if is_db => format!("a PSNR of {error:.1} dB"),
+            _ => format!("an error of {error:.2e}"),
+        }
+    }
+
+    /// Returns what the root of the sum of squares of a field's errors is relative to, and whether that is
+    /// above 0: squares of small values are 0, though the values are not.
+    fn scale(self, of: &Compared) -> (f64, bool) {
+        let range = of.max + of.max_negative;
+        match self {
+            Target::Gradient(_) => (of.norm.sqrt(), of.max.max(of.max_negative) > 0.0),
+            Target::Image(_) => (range * of.count.sqrt(), range > 0.0),
+        }
     }
 }
 
@@ -94,7 +105,7 @@ impl Values {
 }
 
 /// What the error of a field follows from. Ranks add the sums of their parts, and take the larger
-/// maxima.
+/// maxima; without values the sums are 0 and the maxima -infinity.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Compared {
     /// Sum of the squares of x - r, over the values x of this run and r of the run with raw snapshots.
@@ -136,25 +147,43 @@ pub fn compare(result: &[Values], reference: &[Values]) -> Result<Vec<Compared>>
     Ok(all)
 }
 
-/// Returns the largest error of the fields as a fraction, and the number of that field.
-pub fn worst(target: Target, fields: &[Compared]) -> Result<(f64, usize)> {
+/// Returns the largest error of the fields as a fraction, and the number of that field. A result that is not
+/// finite has an infinite error, but in the run with raw snapshots (`is_raw`) it is refused.
+pub fn worst(target: Target, fields: &[Compared], is_raw: bool) -> Result<(f64, usize)> {
     let mut worst = (0.0, 0);
     for (i, of) in fields.iter().enumerate() {
-        if !(of.difference.is_finite() && of.norm.is_finite()) {
+        if of.count == 0.0 {
+            return fail!(
+                Values,
+                "field {i} of the result: no rank gave values of it, so that no error can be measured: give the values, or leave this field out"
+            );
+        }
+        let is_finite = of.difference.is_finite();
+        if !of.norm.is_finite() || is_raw && !is_finite {
             return fail!(
                 Values,
                 "field {i} of the result: it has NaN or infinities, or values whose squares overflow, so that no error can be measured: correct the \
                  shot, or measure with another one"
             );
         }
-        let Some(error) = target.error(of) else {
+        let (scale, is_scale) = target.scale(of);
+        if !is_scale {
             let what = if matches!(target, Target::Image(_)) { "one value" } else { "0" };
             return fail!(
                 Values,
                 "field {i} of the result: it is {what} everywhere in the run with raw snapshots, and no error is relative to that: measure with \
                  another shot, or leave this field out"
             );
-        };
+        }
+        // The mean square of errors of the asked size must have all digits.
+        if target.fraction() * scale < (f64::MIN_POSITIVE * of.count).sqrt() {
+            return fail!(
+                Values,
+                "field {i} of the result: its values are so small that squares of errors of the size that quality = {target} asks for underflow: \
+                 multiply the result by a constant, the same one in every run"
+            );
+        }
+        let error = if is_finite { of.difference.sqrt() / scale } else { f64::INFINITY };
         if error > worst.0 {
             worst = (error, i);
         }
@@ -165,6 +194,7 @@ pub fn worst(target: Target, fields: &[Compared]) -> Result<(f64, usize)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Code;
 
     #[test]
     fn texts_are_read_and_shown() {
@@ -198,10 +228,10 @@ mod tests {
         let r = [Values::F32(vec![3.0, 4.0, -1.0])];
         let x = [Values::F32(vec![3.0, 4.5, -1.0])];
         let compared = compare(&x, &r).unwrap();
-        let (error, field) = worst(Target::Gradient(0.1), &compared).unwrap();
+        let (error, field) = worst(Target::Gradient(0.1), &compared, false).unwrap();
         assert_eq!((error, field), (0.5 / 26f64.sqrt(), 0));
         let image = Target::Image(40.0);
-        let (error, _) = worst(image, &compared).unwrap();
+        let (error, _) = worst(image, &compared, false).unwrap();
         assert!((error - (0.25 / 3f64).sqrt() / 5.0).abs() < 1e-15);
         assert!((image.in_unit(error) - 20.0 * (5.0 / (0.25 / 3f64).sqrt()).log10()).abs() < 1e-12);
         assert!((image.in_unit(image.fraction()) - 40.0).abs() < 1e-12);
@@ -212,7 +242,7 @@ mod tests {
         let fields = |values: &[f64]| [Values::F64(vec![1.0, 2.0]), Values::F64(values.to_vec())];
         let refusal = |target, r: &[f64], x: &[f64]| {
             let compared = compare(&fields(x), &fields(r)).unwrap();
-            worst(target, &compared).unwrap_err().message.clone()
+            worst(target, &compared, true).unwrap_err().message.clone()
         };
         let zero = refusal(Target::Gradient(0.1), &[0.0, 0.0], &[0.0, 0.0]);
         assert!(zero.starts_with("field 1 of the result: it is 0 everywhere"), "{zero}");
@@ -222,5 +252,41 @@ mod tests {
             let nan = refusal(Target::Gradient(0.1), &[1.0, 1.0], &x);
             assert!(nan.starts_with("field 1 of the result: it has NaN"), "{nan}");
         }
+    }
+
+    #[test]
+    fn an_error_is_measured_exactly_or_the_values_are_too_small() {
+        for (target, asked) in [(Target::Gradient(1e-3), 1e-3), (Target::Image(80.0), 1e-4)] {
+            let (mut measured, mut small) = (0, 0);
+            for scale in (0..1075).map(|k| 0.5f64.powi(k)) {
+                // A range of 2 and a norm of 1 for each value, but for the rounding of the smallest ones.
+                let r: Vec<f64> =
+                    (0..64).map(|k| if k % 2 == 0 { scale } else { -scale }).collect();
+                let part = if let Target::Image(_) = target { 2.0 * asked } else { asked };
+                let x: Vec<f64> = r.iter().map(|r| r * (1.0 + part)).collect();
+                match worst(target, &compare(&[Values::F64(x)], &[Values::F64(r)]).unwrap(), false)
+                {
+                    Ok((error, _)) => {
+                        assert!((error / asked - 1.0).abs() < 1e-9, "{scale:e}: {error}");
+                        measured += 1;
+                    }
+                    Err(e) => {
+                        assert_eq!(e.code, Code::Values);
+                        let text =
+                            "field 0 of the result: its values are so small that squares of errors";
+                        assert!(e.message.starts_with(text), "{scale:e}: {e}");
+                        small += 1;
+                    }
+                }
+            }
+            // Squares of 2^-511 are the smallest numbers with all digits.
+            let most =
+                511 + asked.log2().floor() as i32 + i32::from(matches!(target, Target::Image(_)));
+            assert_eq!((measured, small), (most + 1, 1075 - most - 1));
+        }
+        // What FP32 holds can be measured.
+        let r = || [Values::F32(vec![1e-38, -1e-38])];
+        let compared = compare(&r(), &r()).unwrap();
+        assert_eq!(worst(Target::Gradient(1e-9), &compared, true).unwrap(), (0.0, 0));
     }
 }

@@ -85,6 +85,10 @@ fn calls_out_of_order_change_nothing() {
     quality.next_run();
     assert_eq!(code(quality.judge(&[])), Code::State);
     assert_eq!(quality.next_run(), Run::Raw);
+    // A result with NaN is refused, and a right one is taken afterwards.
+    let whole = quality.compare(result(f64::NAN)).unwrap().to_vec();
+    assert_eq!(code(quality.judge(&whole)), Code::Values);
+    assert_eq!(quality.next_run(), Run::Raw);
     let whole = quality.compare(result(0.0)).unwrap().to_vec();
     quality.judge(&whole).unwrap();
     // The next run was not asked for yet.
@@ -94,10 +98,6 @@ fn calls_out_of_order_change_nothing() {
     // Another number of values, and another type.
     assert_eq!(code(quality.compare(vec![Values::F64(vec![1.0])]).map(|_| ())), Code::Shape);
     assert_eq!(code(quality.compare(vec![Values::F32(vec![1.0; 100])]).map(|_| ())), Code::Shape);
-    // A result with NaN is refused, and a right one is taken afterwards.
-    let whole = quality.compare(result(f64::NAN)).unwrap().to_vec();
-    assert_eq!(code(quality.judge(&whole)), Code::Values);
-    assert_eq!(quality.next_run(), Run::Coded(1e-3));
     let whole = quality.compare(result(1e-3)).unwrap().to_vec();
     quality.judge(&whole).unwrap();
     assert_eq!(quality.next_run(), Run::Coded(5e-4));
@@ -109,6 +109,64 @@ fn a_shot_whose_runs_differ_by_more_than_is_asked_is_refused() {
     let error = measure(&mut quality, |_| 1e-3).unwrap_err();
     assert_eq!(error.code, Code::Values);
     assert!(error.message.starts_with("quality = gradient:1e-6: no bound keeps it"), "{error}");
+    assert!(error.message.contains("the result has an error of 1.00e-3: ask"), "{error}");
+    let bound = error.message.split("error_bound = ").nth(1).unwrap().split(' ').next().unwrap();
+    assert!(bound.contains("e-") && bound.len() < 9, "{error}");
+}
+
+#[test]
+fn errors_are_shown_with_three_digits() {
+    let shown = |target: Target, error: f64| target.shown(target.in_unit(error));
+    assert_eq!(shown(Target::Gradient(1e-3), 0.0009), "an error of 9.00e-4");
+    assert_eq!(shown(Target::Gradient(1e-3), 3.0e16), "an error of 3.00e16");
+    assert_eq!(shown(Target::Image(60.0), 1e-3), "a PSNR of 60.0 dB");
+    for target in [Target::Gradient(1e-3), Target::Image(60.0)] {
+        assert_eq!(shown(target, 0.0), "no error");
+        assert!(shown(target, f64::INFINITY).starts_with("NaN or infinities"));
+    }
+}
+
+#[test]
+fn a_result_that_is_not_finite_with_a_loose_bound_makes_the_bound_tighter() {
+    for target in [Target::Gradient(1e-3), Target::Image(60.0)] {
+        for loose in [f64::NAN, f64::INFINITY, 1e200] {
+            let mut quality = Quality::new(target, ErrorBound::OfMax(1e-3), false);
+            let error = |bound: f64| if bound > 5e-4 { loose } else { 0.7 * bound };
+            let (tried, bound) = measure(&mut quality, error).unwrap();
+            assert!(tried[1] < tried[0] && bound <= 5e-4, "{loose}: {tried:?}");
+            assert_eq!(quality.found().field, 0);
+            // The same in a shot that is checked.
+            quality.check().unwrap();
+            let shot = |b: f64| if b >= bound { loose } else { 0.7 * b };
+            let (tried, tighter) = measure(&mut quality, shot).unwrap();
+            assert!(tighter < bound, "{loose}: {tried:?}");
+        }
+    }
+}
+
+#[test]
+fn a_part_without_values_changes_nothing() {
+    let none = || vec![Values::F64(Vec::new())];
+    let mut quality = Quality::new(Target::Image(60.0), ErrorBound::OfMax(1e-3), false);
+    quality.next_run();
+    let empty = quality.compare(none()).unwrap()[0];
+    assert_eq!((empty.difference, empty.norm, empty.count), (0.0, 0.0, 0.0));
+    assert_eq!((empty.max, empty.max_negative), (f64::NEG_INFINITY, f64::NEG_INFINITY));
+    // No rank has values.
+    let error = quality.judge(&[empty]).unwrap_err();
+    assert_eq!(error.code, Code::Values);
+    assert!(
+        error.message.starts_with("field 0 of the result: no rank gave values of it"),
+        "{error}"
+    );
+    // Another rank has some.
+    let mut other = Quality::new(Target::Image(60.0), ErrorBound::OfMax(1e-3), false);
+    other.next_run();
+    let whole = other.compare(result(0.0)).unwrap().to_vec();
+    quality.judge(&whole).unwrap();
+    assert_eq!(quality.next_run(), Run::Coded(1e-3));
+    assert_eq!(quality.compare(result(0.0)).unwrap_err().code, Code::Shape);
+    quality.compare(none()).unwrap();
 }
 
 #[test]
