@@ -35,7 +35,7 @@ enum { GENERATIONS = 200 };
 typedef struct {
   random_t random;
   gpuzip_config_t config;
-  loss_t loss;
+  loss_t loss, measured; /* of the shots, and of the runs with a codec that choose the bound */
   int rounding, flush;
   int every;  /* time steps of a BACKWARD */
   int open;   /* the number of steps is told by gpuzip_end_forward */

@@ -263,6 +263,7 @@ void choose(job_t *job)
   job->every = c->adjoint_every > 1 ? c->adjoint_every : 1;
   job->open = c->checkpointing_algorithm == GPUZIP_ALGORITHM_ONLINE &&
               c->compressor != GPUZIP_COMPRESSOR_AUTO && job->now.steps > 1 && once_in(r, 2);
+  job->measured = job->loss;
   if (!job->open && once_in(r, 10)) {
     /* Snapshots are raw, whatever `compressor` says. */
     const loss_t exact = {.exact = 1};
@@ -277,5 +278,5 @@ void choose(job_t *job)
   if (job->persist && once_in(&random, 2)) c->persist_whole_every = (int32_t)between(&random, 2, 6);
   if (c->persist_shared_dir != NULL && once_in(&random, 2)) c->persist_stages = "compress";
   static const char *const qualities[] = {"gradient:0.1", "gradient:1e-5", "image:30dB", "image:110dB"};
-  if (job->loss.bounded && job->sessions == 1 && once_in(&random, 3)) c->quality = qualities[between(&random, 0, 3)];
+  if (job->measured.bounded && job->sessions == 1 && once_in(&random, 3)) c->quality = qualities[between(&random, 0, 3)];
 }

@@ -129,7 +129,7 @@ typedef struct {
 /* Measures a shot. Returns 1 if the bound is chosen, and 0 if it cannot be. */
 static int measure(job_t *job, choice_t *c)
 {
-  const loss_t coded = job->loss, raw = {.exact = 1};
+  const loss_t shots = job->loss, raw = {.exact = 1};
   double parts[MOST_RUNS], bounds[MOST_RUNS];
   int runs = 0;
   for (int k = 0; k < MOST_RUNS; k++) {
@@ -137,9 +137,10 @@ static int measure(job_t *job, choice_t *c)
     IN(job, status, gpuzip_quality_next(c->q, &job->config, &is_wanted));
     CHECK(status == GPUZIP_OK && job->config.quality == NULL, "status %d", status);
     CHECK(!is_wanted || job->config.persist_dir == NULL, "a run that is thrown away has restart files");
+    CHECK(!is_wanted || job->config.check == 0, "a run that measures has raw snapshots");
     const int is_raw = is_wanted && job->config.compressor == GPUZIP_COMPRESSOR_NONE;
-    job->loss = is_raw ? raw : coded;
-    job->loss.bound = is_raw ? 0.0 : job->config.error_bound;
+    job->loss = !is_wanted ? shots : is_raw ? raw : job->measured;
+    if (job->loss.bounded) job->loss.bound = job->config.error_bound;
     for (int i = 0; i < runs; i++)
       if (!is_wanted && bounds[i] == job->config.error_bound) c->part = fmax(c->part, parts[i]);
     if (!is_wanted) return 1;
@@ -151,7 +152,6 @@ static int measure(job_t *job, choice_t *c)
     if (is_raw) memcpy(c->exact, job->result, sizeof(double) * result_values(&job->apps[0]));
     else parts[runs] = part_of_allowed(job, c->quality, c->exact), bounds[runs++] = job->config.error_bound;
   }
-  job->loss = coded;
   return 0;
 }
 
@@ -173,6 +173,7 @@ static int choose_by(job_t *job, const gpuzip_config_t *given, choice_t *c)
   CHECK(given->error_bound_mode == 3 ? bound >= given->error_bound : bound <= given->error_bound,
         "bound %g, given %g", bound, given->error_bound);
   CHECK(job->config.persist_dir == given->persist_dir, "the shots that follow have another folder");
+  CHECK(job->config.check == given->check, "the shots that follow have another check");
   job->counts->chosen++;
   return 1;
 }
@@ -180,6 +181,7 @@ static int choose_by(job_t *job, const gpuzip_config_t *given, choice_t *c)
 void choose_bound(job_t *job)
 {
   const gpuzip_config_t given = job->config;
+  const loss_t loss = job->loss;
   const int persist = job->persist;
   const app_t *app = &job->apps[0];
   choice_t c = {.quality = given.quality, .part = -1};
@@ -201,7 +203,7 @@ void choose_bound(job_t *job)
   job->result = malloc(sizeof(double) * result_values(app)), job->restored = malloc(app_live_bytes(app));
   CHECK(c.exact != NULL && job->result != NULL && job->restored != NULL, "no memory");
   job->persist = 0;
-  if (!choose_by(job, &given, &c)) job->config = given, job->config.quality = NULL;
+  if (!choose_by(job, &given, &c)) job->config = given, job->config.quality = NULL, job->loss = loss;
   job->persist = persist;
   CHECK(gpuzip_quality_close(c.q) == GPUZIP_OK, "close");
   app_bring_back(&job->apps[0], c.all, c.levels);
