@@ -732,7 +732,8 @@ module gpuzip
     real(c_double) :: error_bound = 0
     ! The error of the result with `error_bound`, in the shot that was measured last.
     real(c_double) :: chosen_error = 0
-    ! The error of the last run with a codec whose result was judged; infinite in dB for equal results.
+    ! The error of the last run with a codec whose result was judged; infinite for one with NaN or infinities, in dB
+    ! -infinity, and for equal results in dB infinity.
     real(c_double) :: last_error = 0
     ! The field of the result that had `last_error`: the one with the largest error.
     integer(c_int32_t) :: field = 0

@@ -1410,7 +1410,8 @@ typedef struct gpuzip_quality_info_t {
    */
   double chosen_error;
   /*
-   The error of the last run with a codec whose result was judged; infinite in dB for equal results.
+   The error of the last run with a codec whose result was judged; infinite for one with NaN or infinities,
+   in dB -infinity, and for equal results in dB infinity.
    */
   double last_error;
   /*
@@ -2455,7 +2456,8 @@ gpuzip_status_t gpuzip_quality_open(const struct gpuzip_config_t *config,
  schedule needs memory for its snapshots raw. The runs that follow differ in `error_bound` only.
  `*config` is the configuration given to `gpuzip_quality_open` with the run's values; its `quality` is
  NULL, and so is `persist_dir` while `*run` = 1: a restart measures the shot anew, and finds the
- generations of the shots that follow. Until a result was taken, the call gives the same run again.
+ generations of the shots that follow. `check` is 0 while `*run` = 1: it makes all snapshots raw. Until a
+ result was taken, the call gives the same run again.
 
  Pointers:
  `config` and `run` are NULL or valid.
@@ -2469,8 +2471,10 @@ gpuzip_status_t gpuzip_quality_next(struct gpuzip_quality_t *quality,
  alone, FP32 or FP64 in host memory, as `nfields` fields whose `role` is 0. The result of the run with
  raw snapshots is copied; the copy is freed when no run is left. Every field must keep the error, so
  give parameters of different units as fields of their own. Values in the gaps between rows are not
- compared. A result with NaN or infinities, or a field that is 0 everywhere with raw snapshots (for
- images: constant), is GPUZIP_ERR_VALUES; the run's result is then still wanted.
+ compared. In the run with raw snapshots a result with NaN or infinities, a field that is 0 everywhere (for
+ images: constant), and values so small that squares of errors underflow are GPUZIP_ERR_VALUES; the run's
+ result is then still wanted. In the runs that follow a result with NaN or infinities has an infinite
+ error, and a tighter bound is tried.
 
  Pointers:
  `result` points to `nfields` fields with their data.
@@ -2484,8 +2488,8 @@ gpuzip_status_t gpuzip_quality_result(struct gpuzip_quality_t *quality,
  numbers for each field to `sums`, and two to `maxima`. Add the sums of all ranks
  (`MPI_Allreduce(MPI_IN_PLACE, sums, 3 * nfields, MPI_DOUBLE, MPI_SUM, communicator)`), take the maxima
  (MPI_MAX, 2 * nfields), and give both to `gpuzip_quality_judge` on every rank: all ranks then choose one
- bound. A rank without a part gives no values to sum: fields with extents of 0 are refused, so let such a
- rank give one value that is 0.
+ bound. A rank without a part of a field gives it an extent of 0; its `data` may be NULL. Its sums are then 0
+ and its maxima -infinity. A field without values on all ranks is GPUZIP_ERR_VALUES when it is judged.
 
  Pointers:
  As for `gpuzip_quality_result`; `sums` has room for 3 `nfields` numbers and `maxima` for 2 `nfields`.

@@ -211,7 +211,7 @@ fn schedule(given: &gpuzip_config_t, trace_file: Option<PathBuf>) -> Result<Sche
 
 /// Returns how often states are computed again and compared. Where the configuration does not ask for it,
 /// the environment may, whether the program loads its configuration or not.
-fn checks(given: i32) -> Result<u32> {
+pub(super) fn checks(given: i32) -> Result<u32> {
     let of_environment = environment::text("GPUZIP_CHECK").filter(|_| given == 0);
     let number = of_environment.as_deref().map_or(Some(given.into()), numbers::whole);
     match number.and_then(|number| u32::try_from(number).ok()) {

@@ -1,6 +1,6 @@
 //! The calls that choose an error bound from the error of the application's result.
 
-use super::checked::{checked, read};
+use super::checked::{checked, checks, read};
 use super::entry::{entry, entry_that_frees, not_null, Out};
 use super::handles::{self, with_quality};
 use super::quality_runs::QualityRuns;
@@ -8,12 +8,13 @@ use super::session::app_fields;
 use super::types::*;
 use crate::choice::Target;
 use crate::codec::Method;
-use crate::device::{memory_of, AppField};
+use crate::device::{memory_of, AppField, AppMemory};
 use crate::error::{fail, Error, Result};
 use crate::fallible_vec::{filled, with_room};
 use crate::plan::Policy;
 use crate::quality::{Compared, Quality, Run, Values};
 use crate::scalar::Scalar;
+use std::ptr::NonNull;
 
 /// Begins to choose `error_bound` from the error of the application's result, as `config->quality`
 /// asks: the application runs one shot several times, each time with a configuration that
@@ -50,6 +51,14 @@ pub unsafe extern "C" fn gpuzip_quality_open(
                 "quality is not set: name the error, such as gradient:1e-3 or image:60dB"
             );
         };
+        let of_environment = checks(0)?;
+        if of_environment > 0 {
+            return fail!(
+                Config,
+                "quality = {target} with GPUZIP_CHECK = {of_environment} in the environment: a check makes all snapshots raw, so that no bound has \
+                 an error; unset GPUZIP_CHECK while the bound is chosen"
+            );
+        }
         if let Method::Plugin(number) = config.codec.settings.method {
             log::info!(
                 "quality with compressor = {number}: the registered codec must keep its bounds"
@@ -74,7 +83,8 @@ pub unsafe extern "C" fn gpuzip_quality_open(
 /// schedule needs memory for its snapshots raw. The runs that follow differ in `error_bound` only.
 /// `*config` is the configuration given to `gpuzip_quality_open` with the run's values; its `quality` is
 /// NULL, and so is `persist_dir` while `*run` = 1: a restart measures the shot anew, and finds the
-/// generations of the shots that follow. Until a result was taken, the call gives the same run again.
+/// generations of the shots that follow. `check` is 0 while `*run` = 1: it makes all snapshots raw. Until a
+/// result was taken, the call gives the same run again.
 ///
 /// # Safety
 /// `config` and `run` are NULL or valid.
@@ -100,8 +110,10 @@ pub unsafe extern "C" fn gpuzip_quality_next(
 /// alone, FP32 or FP64 in host memory, as `nfields` fields whose `role` is 0. The result of the run with
 /// raw snapshots is copied; the copy is freed when no run is left. Every field must keep the error, so
 /// give parameters of different units as fields of their own. Values in the gaps between rows are not
-/// compared. A result with NaN or infinities, or a field that is 0 everywhere with raw snapshots (for
-/// images: constant), is GPUZIP_ERR_VALUES; the run's result is then still wanted.
+/// compared. In the run with raw snapshots a result with NaN or infinities, a field that is 0 everywhere (for
+/// images: constant), and values so small that squares of errors underflow are GPUZIP_ERR_VALUES; the run's
+/// result is then still wanted. In the runs that follow a result with NaN or infinities has an infinite
+/// error, and a tighter bound is tried.
 ///
 /// # Safety
 /// `result` points to `nfields` fields with their data.
@@ -125,8 +137,8 @@ pub unsafe extern "C" fn gpuzip_quality_result(
 /// numbers for each field to `sums`, and two to `maxima`. Add the sums of all ranks
 /// (`MPI_Allreduce(MPI_IN_PLACE, sums, 3 * nfields, MPI_DOUBLE, MPI_SUM, communicator)`), take the maxima
 /// (MPI_MAX, 2 * nfields), and give both to `gpuzip_quality_judge` on every rank: all ranks then choose one
-/// bound. A rank without a part gives no values to sum: fields with extents of 0 are refused, so let such a
-/// rank give one value that is 0.
+/// bound. A rank without a part of a field gives it an extent of 0; its `data` may be NULL. Its sums are then 0
+/// and its maxima -infinity. A field without values on all ranks is GPUZIP_ERR_VALUES when it is judged.
 ///
 /// # Safety
 /// As for `gpuzip_quality_result`; `sums` has room for 3 `nfields` numbers and `maxima` for 2 `nfields`.
@@ -238,30 +250,45 @@ unsafe fn values_of(result: *const gpuzip_field_t, nfields: u32) -> Result<Vec<V
         return fail!(Argument, "nfields = 0: a result has at least one field");
     }
     // SAFETY: by this function's contract.
-    let fields = unsafe { app_fields(result, nfields) }?;
+    let mut fields = unsafe { app_fields(result, nfields) }?;
+    for (i, AppField { field, .. }) in fields.iter().enumerate() {
+        if let Some(k) = field.previous_of {
+            let role = u64::from(k) + 1;
+            return fail!(Argument, "field {i}: role = {role}: the fields of a result have role 0");
+        }
+        if !matches!(field.scalar, Scalar::F32 | Scalar::F64) {
+            let name = field.scalar.name();
+            return fail!(Argument, "field {i}: {name}: a result is FP32 or FP64");
+        }
+        let [n1, n2, n3] = field.n;
+        if field.bytes().is_none() {
+            return fail!(
+                Argument,
+                "field {i}: {n1} x {n2} x {n3} values do not fit the address space"
+            );
+        }
+    }
     let remedy = "copy the result to host memory first";
     Target::Host.check(&fields).map_err(|e| Error::new(e.code, format!("{e}; {remedy}")))?;
+    for AppField { memory, .. } in fields.iter_mut().filter(|f| f.field.n.contains(&0)) {
+        // SAFETY: 0 bytes are read there.
+        *memory = Some(unsafe { AppMemory::new(NonNull::dangling().as_ptr(), 0) });
+    }
     let memory = memory_of(&fields)?;
     let mut all = with_room(fields.len())?;
-    for (i, (AppField { field, .. }, memory)) in fields.iter().zip(memory).enumerate() {
+    for (AppField { field, .. }, memory) in fields.iter().zip(memory) {
         let count = memory.rows().bytes() / field.scalar.bytes() as usize;
         // SAFETY: the rows lie in the memory of the field, by this function's contract, and the vector has
         // room for all their values.
         let copied = |to: *mut u8| unsafe { memory.rows().gather(memory.address(), to) };
-        all.push(match field.scalar {
-            Scalar::F32 => {
-                let mut values = filled(0f32, count)?;
-                copied(values.as_mut_ptr().cast());
-                Values::F32(values)
-            }
-            Scalar::F64 => {
-                let mut values = filled(0f64, count)?;
-                copied(values.as_mut_ptr().cast());
-                Values::F64(values)
-            }
-            other => {
-                return fail!(Argument, "field {i}: {}: a result is FP32 or FP64", other.name())
-            }
+        all.push(if field.scalar == Scalar::F32 {
+            let mut values = filled(0f32, count)?;
+            copied(values.as_mut_ptr().cast());
+            Values::F32(values)
+        } else {
+            let mut values = filled(0f64, count)?;
+            copied(values.as_mut_ptr().cast());
+            Values::F64(values)
         });
     }
     Ok(all)

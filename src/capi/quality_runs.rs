@@ -21,8 +21,9 @@ impl QualityRuns {
     pub fn config_of(&self, run: Run) -> gpuzip_config_t {
         let mut config = gpuzip_config_t { quality: ptr::null(), ..self.config };
         if !matches!(run, Run::Settled(_)) {
-            // A restart cannot tell in which run a generation was written: it measures anew.
-            config.persist_dir = ptr::null();
+            // A restart cannot tell in which run a generation was written: it measures anew. A check makes
+            // all snapshots raw.
+            (config.persist_dir, config.check) = (ptr::null(), 0);
         }
         match run {
             Run::Coded(bound) | Run::Settled(bound) => config.error_bound = bound,

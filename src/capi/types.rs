@@ -530,7 +530,8 @@ pub struct gpuzip_quality_info_t {
     pub error_bound: f64,
     /// The error of the result with `error_bound`, in the shot that was measured last.
     pub chosen_error: f64,
-    /// The error of the last run with a codec whose result was judged; infinite in dB for equal results.
+    /// The error of the last run with a codec whose result was judged; infinite for one with NaN or infinities,
+    /// in dB -infinity, and for equal results in dB infinity.
     pub last_error: f64,
     /// The field of the result that had `last_error`: the one with the largest error.
     pub field: u32,

@@ -2,8 +2,10 @@
  * The error of the result as the setting. A wave equation in one dimension and its adjoint give a
  * gradient for each shot; gpuzip_quality_* choose the error bound by it. Prints "ok".
  */
+#define _POSIX_C_SOURCE 200809L
 #include <gpuzip.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "test.h"
@@ -95,7 +97,8 @@ static double relative_error(const double *exact)
   return sqrt(error / norm);
 }
 
-/* Runs a shot as often as is asked for. Returns the number of runs. */
+/* Runs a shot as often as is asked for; runs that are thrown away write no restart files and check no state.
+ * Returns the number of runs. */
 static int measure(gpuzip_quality_t *q, gpuzip_config_t *config, int source)
 {
   int runs = 0;
@@ -105,6 +108,7 @@ static int measure(gpuzip_quality_t *q, gpuzip_config_t *config, int source)
     CHECK(gpuzip_quality_next(q, config, &run) == GPUZIP_OK);
     CHECK(config->quality == NULL && config->struct_size == sizeof *config);
     CHECK(!run == (config->persist_dir != NULL));
+    CHECK(!run || config->check == 0);
     if (!run) return runs;
     CHECK(shot(config, source) == GPUZIP_OK);
     CHECK(gpuzip_quality_result(q, &f, 1) == GPUZIP_OK);
@@ -146,6 +150,104 @@ static void a_bound_is_chosen(int32_t codec, const char *quality, double asked)
     CHECK(relative_error(exact) > 0);
     if (asked > 0) CHECK(relative_error(exact) < asked);
   }
+}
+
+/* With `check` all snapshots are raw, but not in the runs that measure. */
+static void a_bound_is_chosen_with_check(void)
+{
+  gpuzip_config_t given = configured(GPUZIP_COMPRESSOR_DCT, "gradient:1e-3"), config, other;
+  gpuzip_quality_info_t info;
+  gpuzip_quality_t *q;
+  given.check = 2;
+  CHECK(gpuzip_quality_open(&given, &q) == GPUZIP_OK);
+  CHECK(measure(q, &config, 50) <= 9 && config.check == 2);
+  info.struct_size = sizeof info;
+  CHECK(gpuzip_quality_info(q, &info) == GPUZIP_OK);
+  CHECK(info.chosen_error > 1e-4 && info.chosen_error <= 1e-3);
+  CHECK(gpuzip_quality_close(q) == GPUZIP_OK);
+  given.check = 0;
+  CHECK(gpuzip_quality_open(&given, &q) == GPUZIP_OK);
+  measure(q, &other, 50);
+  CHECK(other.error_bound == config.error_bound);
+  CHECK(gpuzip_quality_close(q) == GPUZIP_OK);
+  for (int32_t check = 0; check < 2; check++) {
+    given.check = check;
+    setenv("GPUZIP_CHECK", "3", 1);
+    CHECK(gpuzip_quality_open(&given, &q) == GPUZIP_ERR_CONFIG);
+    CHECK(strstr(gpuzip_last_error(), "GPUZIP_CHECK = 3 in the environment") != NULL);
+    CHECK(strstr(gpuzip_last_error(), "unset GPUZIP_CHECK") != NULL);
+    setenv("GPUZIP_CHECK", "0", 1);
+    CHECK(gpuzip_quality_open(&given, &q) == GPUZIP_OK && gpuzip_quality_close(q) == GPUZIP_OK);
+  }
+  unsetenv("GPUZIP_CHECK");
+}
+
+/* Two ranks measure an image whose values are about 3000 with a range of 0.2. Rank 1 has a part of the image if
+ * `has_part`. Returns the bound. */
+static double chosen_by_ranks(int has_part)
+{
+  const gpuzip_config_t given = configured(GPUZIP_COMPRESSOR_DCT, "image:60dB");
+  gpuzip_config_t config;
+  gpuzip_quality_t *ranks[2];
+  int32_t run;
+  for (int r = 0; r < 2; r++) CHECK(gpuzip_quality_open(&given, &ranks[r]) == GPUZIP_OK);
+  for (;;) {
+    double sums[2][3], maxima[2][2];
+    gpuzip_field_t parts[2] = {result(), result()};
+    for (int r = 0; r < 2; r++) CHECK(gpuzip_quality_next(ranks[r], &config, &run) == GPUZIP_OK);
+    if (!run) break;
+    for (int i = 0; i < N; i++)
+      gradient[i] = 3000 + 0.1 * sin(0.1 * i) + (config.compressor ? config.error_bound * sin(3. * i) : 0);
+    parts[0].n1 = has_part ? N / 4 : N;
+    parts[1].n1 = N - parts[0].n1, parts[1].data = has_part ? &gradient[N / 4] : NULL;
+    for (int r = 0; r < 2; r++) CHECK(gpuzip_quality_compare(ranks[r], &parts[r], 1, sums[r], maxima[r]) == GPUZIP_OK);
+    if (!has_part) CHECK(sums[1][0] == 0 && sums[1][1] == 0 && sums[1][2] == 0);
+    if (!has_part) CHECK(maxima[1][0] == -INFINITY && maxima[1][1] == -INFINITY);
+    if (!has_part && config.compressor == 0) {
+      CHECK(gpuzip_quality_judge(ranks[1], sums[1], maxima[1], 1) == GPUZIP_ERR_VALUES);
+      CHECK(strstr(gpuzip_last_error(), "field 0 of the result: no rank gave values of it") != NULL);
+    }
+    for (int i = 0; i < 3; i++) sums[0][i] += sums[1][i];
+    for (int i = 0; i < 2; i++) maxima[0][i] = fmax(maxima[0][i], maxima[1][i]);
+    for (int r = 0; r < 2; r++) CHECK(gpuzip_quality_judge(ranks[r], sums[0], maxima[0], 1) == GPUZIP_OK);
+  }
+  for (int r = 0; r < 2; r++) CHECK(gpuzip_quality_close(ranks[r]) == GPUZIP_OK);
+  return config.error_bound;
+}
+
+static void a_rank_without_a_part_changes_nothing(void)
+{
+  const double bound = chosen_by_ranks(0), psnr = 20 * log10(0.2 / (bound / sqrt(2)));
+  CHECK(psnr > 60 && psnr < 70);
+  CHECK(chosen_by_ranks(1) == bound);
+}
+
+/* Returns the text of the error that a first result of this field has. */
+static const char *refusal_of(gpuzip_field_t f, int32_t status)
+{
+  const gpuzip_config_t given = configured(GPUZIP_COMPRESSOR_DCT, "gradient:1e-3");
+  gpuzip_config_t config;
+  gpuzip_quality_t *q;
+  int32_t run;
+  CHECK(gpuzip_quality_open(&given, &q) == GPUZIP_OK && gpuzip_quality_next(q, &config, &run) == GPUZIP_OK);
+  CHECK(gpuzip_quality_result(q, &f, 1) == status);
+  CHECK(gpuzip_quality_close(q) == GPUZIP_OK);
+  return gpuzip_last_error();
+}
+
+static void what_is_no_result_is_named(void)
+{
+  gpuzip_field_t f = result();
+  f.role = 1;
+  CHECK(strstr(refusal_of(f, GPUZIP_ERR_ARGUMENT), "field 0: role = 1: the fields of a result have role 0") != NULL);
+  f = result(), f.n1 = 0;
+  CHECK(strstr(refusal_of(f, GPUZIP_ERR_VALUES), "field 0 of the result: no rank gave values of it") != NULL);
+  f = result(), f.n1 = f.n2 = UINT64_C(1) << 40;
+  CHECK(strstr(refusal_of(f, GPUZIP_ERR_ARGUMENT), "values do not fit the address space") != NULL);
+  f = result(), f.data = NULL;
+  CHECK(strstr(refusal_of(f, GPUZIP_ERR_ARGUMENT), "field 0: data is NULL") != NULL);
+  for (int i = 0; i < N; i++) gradient[i] = 1e-160;
+  CHECK(strstr(refusal_of(result(), GPUZIP_ERR_VALUES), "multiply the result by a constant") != NULL);
 }
 
 static void calls_out_of_order_are_refused(void)
@@ -205,6 +307,9 @@ int main(void)
   a_bound_is_chosen(GPUZIP_COMPRESSOR_DCT, "gradient:1e-3", 1e-3);
   a_bound_is_chosen(GPUZIP_COMPRESSOR_LORENZO, "gradient:1e-2", 1e-2);
   a_bound_is_chosen(GPUZIP_COMPRESSOR_CUSZP, "image:70dB", 0);
+  a_bound_is_chosen_with_check();
+  a_rank_without_a_part_changes_nothing();
+  what_is_no_result_is_named();
   calls_out_of_order_are_refused();
   what_has_no_bound_is_refused();
   puts("ok");

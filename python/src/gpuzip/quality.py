@@ -66,13 +66,13 @@ class Quality(Unshared):
 
     def result(self, *arrays: Any) -> None:
         """Takes the result of the run: arrays of FP32 or FP64 in host memory, each of which must keep
-        the error. NaN, infinities and arrays of zeros are a `ValuesError`."""
+        the error. NaN, infinities and arrays of zeros of the first run are a `ValuesError`."""
         made = fields_of(arrays, False)
         check(library.gpuzip_quality_result(self._handle, made.array, made.count))
 
     def compare(self, *arrays: Any) -> "tuple[list[float], list[float]]":
-        """Returns sums and maxima of this rank's part of a result: add the sums of all ranks, take the
-        maxima, and give both to `judge`."""
+        """Returns sums and maxima of this rank's part of a result, which may be empty: add the sums of all
+        ranks, take the maxima, and give both to `judge`."""
         made = fields_of(arrays, False)
         sums, maxima = (ctypes.c_double * (3 * made.count))(), (ctypes.c_double * (2 * made.count))()
         check(library.gpuzip_quality_compare(self._handle, made.array, made.count, sums, maxima))

@@ -317,8 +317,8 @@ class QualityInfo(NamedTuple):
     """The error of the result with `error_bound`, in the shot that was measured last."""
 
     last_error: float
-    """The error of the last run with a codec whose result was judged; infinite in dB for equal
-    results."""
+    """The error of the last run with a codec whose result was judged; infinite for one with NaN
+    or infinities, in dB -infinity, and for equal results in dB infinity."""
 
     field: int
     """The field of the result that had `last_error`: the one with the largest error."""
