@@ -8,8 +8,8 @@ const AIM: f64 = 0.5;
 const TAKEN: [f64; 2] = [0.4, 0.6];
 /// Most runs of a shot with a codec. An error that is proportional to the bound takes two.
 const MOST_RUNS: u32 = 8;
-/// Most change of the bound from one run to the next. Where the error stays as it is (of a bound above all
-/// values, or of arrays that a codec stores as they are), the most change is squared with each run.
+/// Most change of the bound from one run to the next. It is squared with each change that it limits: the first
+/// bound may be far from all values, or of arrays that a codec stores as they are.
 const LARGEST_STEP: f64 = 100.0;
 
 /// A bound as a fraction, or in the unit of the field, and the error that it caused, in parts of the
@@ -84,25 +84,22 @@ impl Search {
             return self.small.or(self.allowed).map_or(Outcome::Fail, Outcome::Take);
         }
         let before = self.last.replace(tried);
-        let stays = |b: Tried| error == b.error || (error - b.error).abs() <= 0.05 * error;
-        self.largest_step = match before.is_some_and(stays) {
-            true => self.largest_step * self.largest_step,
-            false => LARGEST_STEP,
-        };
         Outcome::Try(self.next(before, tried))
     }
 
     /// Returns the bound of the next run: the one that has the error to aim at by the power law through
     /// the last two runs. With one run the error counts as proportional to the bound.
-    fn next(&self, before: Option<Tried>, last: Tried) -> f64 {
+    fn next(&mut self, before: Option<Tried>, last: Tried) -> f64 {
         let slope = before.map_or(1.0, |before| {
             (last.error / before.error).ln() / (last.bound / before.bound).ln()
         });
         // A slope outside of this range is that of an error that does not follow from the bound alone.
         let slope = if slope.is_finite() { slope.clamp(0.5, 2.0) } else { 1.0 };
         let most = self.largest_step;
-        let step = if last.error > 0.0 { (AIM / last.error).powf(1.0 / slope) } else { most };
-        let bound = last.bound * step.clamp(1.0 / most, most);
+        let wanted = (AIM / last.error).powf(1.0 / slope);
+        let step = wanted.clamp(1.0 / most, most);
+        self.largest_step = if step == wanted { LARGEST_STEP } else { most * most };
+        let bound = last.bound * step;
         match (self.small, self.large) {
             (Some(a), Some(b)) if !(a.bound * 1.01 < bound && bound < b.bound / 1.01) => {
                 (a.bound * b.bound).sqrt()
@@ -168,6 +165,14 @@ mod tests {
             assert!(
                 bound.is_some_and(|bound| error(bound) <= TAKEN[1]),
                 "{largest}: {bound:?} in {runs} runs"
+            );
+        }
+        // An absolute bound begins at the loosest one, whose size is not that of the values.
+        for given in [1e10, 1e20, 1e30] {
+            let (bound, runs) = search(given, given, |bound| bound / 3e-4);
+            assert!(
+                bound.is_some_and(|b| (1e-4..2e-4).contains(&b)),
+                "{given}: {bound:?} in {runs} runs"
             );
         }
         // Below the smallest difference of two values no value changes.

@@ -1,9 +1,9 @@
 /* Runs random sessions on the host backend that combine all that a session can be asked for:
  * algorithms, codecs, codecs of the program, budgets, disk, zero copy, shared time levels,
- * macro-steps, bounds chosen by the error of a result, ranges, unknown numbers of steps, several shots, other numbers of steps, measured
- * profiles, restarts at random actions, wrong calls, and faults of memory and files. Each restored
- * state is compared with the program's own copy of that state, and each action with the rules of
- * checkpointing.
+ * macro-steps, bounds chosen by the error of a result, ranges, unknown numbers of steps, several
+ * shots, other numbers of steps, measured profiles, restarts at random actions, wrong calls, and
+ * faults of memory and files. Each restored state is compared with the program's own copy of that
+ * state, and each action with the rules of checkpointing.
  *
  *   everything FIRST COUNT [THREADS [faults]]
  *
