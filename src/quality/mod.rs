@@ -180,8 +180,7 @@ impl Quality {
             Outcome::Fail => fail!(
                 Values,
                 "quality = {}: no bound keeps it; with error_bound = {} the result has {}: ask for less, begin with a tighter error_bound, or \
-                 find out why runs of one shot differ \
-                 (compressor = 0 twice should give the same bits)",
+                 find out why runs of one shot differ (compressor = 0 twice should give the same bits)",
                 self.target,
                 self.shown(bound),
                 self.target.shown(self.found.error)
