@@ -84,15 +84,19 @@ fn choose_steps(config: &Config, steps: u32, sessions: &[Vec<TierSpec>]) -> Resu
         chosen => chosen?,
     };
     // The check stores a snapshot more, which may take more than one slot.
-    for fewer in 1.. {
+    let named = config.schedule.algorithm;
+    let is_given = matches!(named, Some(Algorithm::Trace | Algorithm::StoreAll));
+    let mut most = u32::MAX;
+    for less in (0..32).map(|k| 1 << k) {
         let Choice { alternative: k, schedule, .. } = &chosen;
         match choose_schedule(schedule.checked(times)?, sessions, *k) {
             Err(error) => {
-                let is_given = schedule.algorithm == Algorithm::Trace || fewer > 3;
-                if error.code != Code::Budget || is_given || schedule.snapshots < 2 {
+                let is_least = is_given || most.min(schedule.snapshots) < 2;
+                if error.code != Code::Budget || is_least {
                     return Err(error.within(format_args!("check = {times}, with raw snapshots")));
                 }
-                chosen = choose_unchecked(&with(schedule.snapshots - 1), steps, sessions)?;
+                most = most.min(schedule.snapshots).saturating_sub(less).max(1);
+                chosen = choose_unchecked(&with(most), steps, sessions)?;
             }
             choice => return choice,
         }
@@ -379,17 +383,18 @@ fn most_that_fits(config: &Config, steps: u32, sessions: &[TierSpec]) -> Result<
         return Ok(Some(best));
     }
     if config.schedule.algorithm == Some(Algorithm::StoreAll) {
-        let one = sessions.iter().map(|s| s.slot_bytes).max().unwrap_or(0);
+        let one = |s: &TierSpec| s.slot_bytes * s.storage.cut as u64;
+        let needed =
+            |s: &TierSpec| u64::from(all).saturating_mul(one(s)).saturating_add(s.beside_snapshots);
+        let most = |of: &dyn Fn(&TierSpec) -> u64| sessions.iter().map(of).max().unwrap_or(0);
         let raised = sessions.first().and_then(TierSpec::only_budget);
-        let raised = raised
-            .map_or("device_budget and host_budget to that together".into(), |(key, _)| {
-                format!("{key} to that")
-            });
         return fail!(
             Budget,
-            "store-all keeps {all} states of {one} bytes, {} bytes in all, and the budgets hold fewer: raise {raised}, \
-             or use checkpointing_algorithm = 4 (auto), which keeps as many states as fit",
-            u64::from(all).saturating_mul(one)
+            "store-all keeps {all} states of {} bytes, and the budgets hold fewer: raise {} to {} bytes, or use checkpointing_algorithm = 4 (auto), which \
+             keeps as many states as fit",
+            most(&one),
+            raised.map_or("device_budget and host_budget together", |(key, _)| key),
+            most(&needed)
         );
     }
     fail_least(sessions)

@@ -213,8 +213,7 @@ fn store_all_says_what_it_needs() {
     assert_eq!(error.code, Code::Budget);
     for part in [
         "299 states".into(),
-        format!("{} bytes in all", 299 * STATE),
-        "host_budget".into(),
+        format!("raise host_budget to {} bytes", 299 * STATE),
         "(auto)".into(),
     ] {
         assert!(error.message.contains(&part), "{part} in {error}");

@@ -149,6 +149,15 @@ impl Job {
         threads.unwrap_or_else(|| ((idle() + 0.25) as u32).min(MOST_THREADS))
     }
 
+    /// Whether `host_budget` alone tells the bytes of the one memory that a code on a CPU has.
+    pub(super) fn has_one_memory(&self) -> bool {
+        self.backend == Backend::Host
+            && self.config.device.link_bandwidth == 0.0
+            && self.config.tiers.cache == 0
+            && self.device_budget == 0
+            && self.host_budget > 0
+    }
+
     /// Returns the most slots of the device cache, whatever they hold; `None`: one for each
     /// snapshot.
     pub(super) fn most_slots(&self) -> Option<u32> {

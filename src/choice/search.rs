@@ -82,7 +82,7 @@ pub fn search(
         found = stage(alternatives, true, [&whole, &found])?;
     }
     if found.is_empty() {
-        let largest = |sessions: &&Vec<TierSpec>| sessions.iter().map(|s| s.slot_bytes).max();
+        let largest = |sessions: &&Vec<TierSpec>| sessions.iter().map(TierSpec::least_budget).max();
         let least = || fail_least(alternatives.iter().min_by_key(largest).into_iter().flatten());
         return too_long.map_or_else(least, Err);
     }
@@ -110,18 +110,22 @@ pub(super) fn limits(sessions: &[TierSpec], most: u32) -> (u32, u32) {
 /// Returns the error of budgets that hold no snapshot of these sessions, each with the first of its storage
 /// options.
 pub(super) fn fail_least<'a, T>(sessions: impl IntoIterator<Item = &'a TierSpec>) -> Result<T> {
-    let Some(largest) = sessions.into_iter().max_by_key(|tiers| tiers.slot_bytes) else {
+    let Some(largest) = sessions.into_iter().max_by_key(|tiers| tiers.least_budget()) else {
         return fail!(Budget, "no schedule fits the budgets");
     };
+    let least = largest.least_budget();
     let raised = largest.only_budget();
-    // A budget for the device is also for what is beside its cache.
-    let beside =
-        raised.map_or(0, |(key, _)| if key == "device_budget" { largest.beside_cache } else { 0 });
-    let least = (largest.slot_bytes * largest.storage.cut as u64).saturating_add(beside);
     let raised = raised.map_or("device_budget or host_budget".into(), |(key, bytes)| {
         format!("{key}, {bytes} bytes,")
     });
-    fail!(Budget, "no schedule fits the budgets: one snapshot has {least} bytes; raise {raised} to at least that")
+    let also = match largest.beside_snapshots {
+        0 => "",
+        _ => ", with the memory in which the application and codecs work,",
+    };
+    fail!(
+        Budget,
+        "no schedule fits the budgets: one snapshot{also} takes {least} bytes; raise {raised} to at least that"
+    )
 }
 
 /// Up to this number of time steps the portfolio has the fine spacing. Of a longer problem, a part is

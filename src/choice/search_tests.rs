@@ -414,7 +414,7 @@ fn families_are_ranked() {
 fn budgets_without_room_are_an_error_that_says_the_least() {
     let error = search(100, u32::MAX, &[vec![tiers(balance(1.0, 0.1, false), 0, 0)]], Keep::Best)
         .unwrap_err();
-    assert!(error.message.contains("one snapshot has 1 bytes"), "{error}");
+    assert!(error.message.contains("one snapshot takes 1 bytes"), "{error}");
 }
 
 /// Raw tiers, tiers for snapshots that a codec makes `ratio` times smaller, and tiers for both in the

@@ -30,10 +30,12 @@ pub struct TierSpec {
     /// Bytes of the device cache, if they are not `slot_bytes` times the slots: for compressed
     /// snapshots.
     pub packed_bytes: Option<u64>,
-    /// Bytes of host memory for snapshots that the transfer lanes code, if they are limited.
+    /// Bytes of host memory for compressed snapshots, if they are limited.
     pub pool_bytes: Option<u64>,
-    /// Bytes of device memory beside the cache; they count in the device budget.
+    /// Bytes of device memory beside the cache; they count in the device budget, or in the one memory of a CPU.
     pub beside_cache: u64,
+    /// Bytes of a budget, if there is only one, that are for other things than snapshots of `slot_bytes` bytes.
+    pub beside_snapshots: u64,
     /// Seconds of steps, copies, codec calls and transfers.
     pub costs: Costs,
     /// The limits of the tiers in bytes that the simulator must keep.
@@ -61,27 +63,32 @@ impl TierSpec {
     /// `cache_capacity` snapshots can take. The host pool has the slots that `host_budget` holds.
     /// Without `host_budget` it has what the plan needs, or nothing if only a device budget decides
     /// the number of snapshots. The spare slots of an application that works in the slots, and the
-    /// work space of kernels, are part of the device budget.
+    /// work space of kernels, are part of the device budget, or of the one memory of a CPU.
     pub fn of(storage: &Storage, job: &Job) -> Result<Self> {
         if let Coded::ByLanes(raw) = storage.coded {
             return Self::by_lanes(storage, job, raw);
         }
-        let beside_cache = storage.beside_cache(job)?;
+        let (beside_cache, slot_bytes) = (storage.beside_cache(job)?, storage.slot_bytes(job)?);
         if (1..beside_cache).contains(&job.device_budget) {
             return fail!(
                 Budget,
-                "device_budget = {}: it needs {beside_cache} bytes for other things than the cache",
-                job.device_budget
+                "device_budget = {}: {beside_cache} bytes are for other things than snapshots: raise device_budget to at least {} bytes",
+                job.device_budget,
+                beside_cache.saturating_add(slot_bytes * storage.cut as u64)
             );
         }
-        let slot_bytes = storage.slot_bytes(job)?;
         let left = job.device_budget.saturating_sub(beside_cache);
         let is_limited = job.device_budget > 0;
         let held = if is_limited { slots_of(left, slot_bytes) } else { u32::MAX };
         let cap = job.state.most_coded_bytes().saturating_mul(job.config.tiers.cache.into());
         let most_bytes = if cap > 0 { left.min(cap) } else { left };
         let is_packed = storage.coded != Coded::None && left > 0;
-        let (folders, host) = (job.config.tiers.disk_folders.len().max(1), job.host_budget);
+        let folders = job.config.tiers.disk_folders.len().max(1);
+        let beside_snapshots = if is_limited || job.has_one_memory() { beside_cache } else { 0 };
+        let host = match job.has_one_memory() {
+            true => job.host_budget.saturating_sub(beside_cache),
+            false => job.host_budget,
+        };
         let schedule = &job.config.schedule;
         let is_of_device =
             job.device_budget > 0 && schedule.snapshots == 0 && !schedule.adjust_snapshots;
@@ -97,13 +104,15 @@ impl TierSpec {
             slot_bytes,
             cache: job.most_slots().map(|most| most.saturating_mul(storage.cut as u32).min(held)),
             raw_slots: None,
-            host: match host {
+            host: match job.host_budget {
                 0 => is_of_device.then_some(0),
                 _ => Some(outside.slots_outside(slot_bytes)),
             },
             packed_bytes: is_packed.then_some(most_bytes / ALIGNMENT * ALIGNMENT),
-            pool_bytes: None,
+            // Of a host_budget that is all device memory, nothing is left for the pool.
+            pool_bytes: (job.host_budget > 0 || job.config.tiers.host_budget > 0).then_some(host),
             beside_cache,
+            beside_snapshots,
             costs: storage.costs(job, slot_bytes),
             budgets: if job.disk_budget == 0 { Budgets::NONE } else { outside },
             memory: (job.device_budget, job.host_budget),
@@ -155,7 +164,8 @@ impl TierSpec {
         }
         // The pool is that of snapshots which the calling thread codes.
         let all = Storage { coded: Coded::All, ..storage.clone() };
-        let pool_alone = Job { device_budget: 0, host_budget: pool, ..job.clone() };
+        let pool_alone =
+            Job { device_budget: 0, host_budget: pool, beside_cache: Some(0), ..job.clone() };
         let of_all = Self::of(&all, &pool_alone)?;
         Ok(TierSpec {
             storage: storage.clone(),
@@ -163,7 +173,9 @@ impl TierSpec {
             raw_slots: Some(cache),
             packed_bytes: None,
             pool_bytes: is_limited.then_some(pool),
-            beside_cache: 0,
+            beside_snapshots: u64::from(raw.saturating_mul(parts))
+                .saturating_mul(raw_slot)
+                .saturating_add(staged),
             memory: (job.device_budget, job.host_budget),
             costs: storage.costs(job, slot_bytes),
             claims: if parts > 1 { of_all.claims } else { Claims::None },
@@ -184,6 +196,11 @@ impl TierSpec {
             (device @ 1.., 0) => Some(("device_budget", device)),
             _ => None,
         }
+    }
+
+    /// Returns the bytes of a budget, if there is only one, that hold one snapshot.
+    pub(super) fn least_budget(&self) -> u64 {
+        (self.slot_bytes * self.storage.cut as u64).saturating_add(self.beside_snapshots)
     }
 
     /// Returns the tiers for a schedule whose steps are macro-steps.
@@ -462,7 +479,11 @@ impl TierSpec {
 
     /// Returns whether a plan fits these tiers.
     pub(super) fn admits(&self, plan: &Plan) -> bool {
-        self.host.is_none_or(|slots| plan.host_slots <= slots)
+        let has_room = match self.memory {
+            (0, host @ 1..) => self.beside_snapshots <= host,
+            _ => true,
+        };
+        has_room && self.host.is_none_or(|slots| plan.host_slots <= slots)
     }
 
     /// Returns the number of pool slots of a plan that lie on disk.
@@ -493,6 +514,12 @@ impl TierSpec {
         if self.admits(plan) {
             return Ok(());
         }
+        let beside = match self.memory {
+            // A host_budget that is all device memory has to grow by the pool.
+            (device, 0) if self.pool_bytes.is_some() => device,
+            (0, _) => self.beside_snapshots,
+            _ => 0,
+        };
         fail!(
             Budget,
             "the plan stores {} snapshots of {} bytes in host memory, and host_budget{} holds {}: raise host_budget to {} bytes or the device \
@@ -501,7 +528,7 @@ impl TierSpec {
             self.slot_bytes,
             if (1..u64::MAX).contains(&self.budgets.disk) { " with disk_budget" } else { "" },
             self.host.unwrap_or(0),
-            (plan.host_slots as u64).saturating_mul(self.slot_bytes)
+            (plan.host_slots as u64).saturating_mul(self.slot_bytes).saturating_add(beside)
         )
     }
 }

@@ -172,13 +172,9 @@ impl<'a> Memory<'a> {
         let has_disk = tiers.on_disk(plan) > 0;
         let staged = if has_disk { staging_bytes(tiers.slot_bytes) } else { 0 };
         let is_coded = self.storage.coder.is_some();
-        let by_lanes = matches!(tiers.storage.coded, Coded::ByLanes(_));
-        let budget = if by_lanes { tiers.pool_bytes.unwrap_or(0) } else { tiers.memory.1 };
-        // Of a host_budget that is all device memory, nothing is left for the pool.
-        let is_unlimited = budget == 0 && (by_lanes || job.host_budget == 0);
-        let pool = match (is_coded, budget) {
+        let pool = match (is_coded, tiers.pool_bytes) {
             (false, _) => tiers.bytes_of(plan).1.saturating_sub(staged),
-            (true, _) if is_unlimited => {
+            (true, None) => {
                 let snapshots = plan.host_slots.saturating_add(plan.device_slots);
                 // On a GPU the pool has twice the addresses that snapshots can take, so that there
                 // always is a free range for one more (`Arena`); an address takes no memory.
@@ -186,11 +182,11 @@ impl<'a> Memory<'a> {
                 let most = aligned(SnapshotCodec::max_bytes(&self.basis.layout));
                 times(snapshots, most).saturating_mul(copies)
             }
-            (true, budget) => budget.saturating_sub(staged) / ALIGNMENT * ALIGNMENT,
+            (true, Some(budget)) => budget.saturating_sub(staged) / ALIGNMENT * ALIGNMENT,
         };
         self.device.reserve(Tier::Host, pool.saturating_add(staged))?;
         // Without a budget, a pool of compressed snapshots grows as the snapshots need it.
-        let grows = is_coded && (is_unlimited || self.basis.promise.is_some());
+        let grows = is_coded && (tiers.pool_bytes.is_none() || self.basis.promise.is_some());
         self.device.lock(match (grows, job.config.codec.compression_factor > 1.0) {
             (false, _) => pool.saturating_add(staged),
             (true, true) => times(plan.host_slots, tiers.slot_bytes),

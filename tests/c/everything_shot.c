@@ -583,6 +583,10 @@ void check_numbers(job_t *job)
     if (c->host_budget)
       CHECK(stats.peak_host_bytes <= c->host_budget, "%llu bytes of host memory",
             (unsigned long long)stats.peak_host_bytes);
+    /* On a CPU host_budget alone is for both. */
+    if (c->host_budget && !c->device_budget && !c->cache_capacity && c->link_bandwidth == 0)
+      CHECK(stats.peak_device_bytes + stats.peak_host_bytes <= c->host_budget, "%llu + %llu bytes of memory",
+            (unsigned long long)stats.peak_device_bytes, (unsigned long long)stats.peak_host_bytes);
     if (!once_in(&job->random, 20)) continue;
     const int32_t status = gpuzip_summary(job->handles[k], &summary);
     CHECK(status == GPUZIP_OK || excused(job), "summary");

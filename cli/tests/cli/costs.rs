@@ -55,7 +55,7 @@ fn impossible_costs_are_refused() {
             "--chunk has no meaning for the search",
         ),
         ("plan --steps 9 --state-bytes 1M --device-budget 4M --policy lru", "published recipes"),
-        ("plan --steps 90 --state-bytes 1M --device-budget 1K", "one snapshot has 1048576 bytes"),
+        ("plan --steps 90 --state-bytes 1M --device-budget 1K", "one snapshot takes 1048576 bytes"),
         (
             "plan --steps 90 --state-bytes 1M --device-budget 2M --algorithm revolve --snapshots 9",
             "raise host_budget to 7340032 bytes",
