@@ -32,10 +32,7 @@ impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
             self.next_call()?;
             self.put_raw(play, |part, _| From::Fields(part, fields))?;
         }
-        if play.is_claimed {
-            self.keep_sums(fields)?;
-        }
-        Ok(())
+        self.keep_sums(play, fields)
     }
 
     /// Puts the raw records of a SAVE into their slots. `from` tells what is read for a part.
@@ -113,9 +110,7 @@ impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
                 self.forget(step, play.record(part));
             }
         }
-        if play.is_claimed {
-            self.keep_sums(fields)?;
-        }
+        self.keep_sums(play, fields)?;
         Ok(moved)
     }
 
@@ -164,9 +159,13 @@ impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
         }
     }
 
-    /// Keeps the checksums of a state's level, with which the next SAVE compares.
-    fn keep_sums(&mut self, fields: &[AppMemory]) -> Result<()> {
+    /// Keeps the checksums of a state's level if the next SAVE compares with them; else none are known.
+    fn keep_sums(&mut self, play: &Play, fields: &[AppMemory]) -> Result<()> {
         let Some(sums) = &mut self.storage.sums else { return Ok(()) };
+        if !play.is_claimed {
+            sums.forget();
+            return Ok(());
+        }
         let device = &mut *self.device;
         let mut levels = self.storage.parts.previous.iter().enumerate();
         levels.try_for_each(|(k, level)| sums.keep(device, k, fields[level.later]))

@@ -3,7 +3,7 @@
 use super::copies::{From, To};
 use super::extent::NO_RECORD;
 use super::play::{Play, Restored};
-use super::{SnapshotCoder, Tiers};
+use super::{SnapshotCoder, Sums, Tiers};
 use crate::device::{AppMemory, Device, Lane, Place};
 use crate::error::Result;
 use crate::plan::{Level, Moment, Plan, Step, NONE};
@@ -116,8 +116,9 @@ impl<P: Deref<Target = Plan>, D: Device + ?Sized> Tiers<P, D> {
         self.order.before(&mut *self.device, Lane::App, from, None)
     }
 
-    /// Notes which extents the application works in from now on.
+    /// Notes which extents the application works in from now on. Of a state there no checksums are known.
     fn hand(&mut self, play: &Play) {
+        self.storage.sums.iter_mut().for_each(Sums::forget);
         for step in play.steps() {
             self.in_hand.extend(self.cache.named(step.slot));
         }

@@ -110,6 +110,15 @@ impl Sums {
         }
     }
 
+    /// Forgets the checksums: they are not those of the last state.
+    pub fn forget(&mut self) {
+        match self {
+            Sums::Absent => {}
+            Sums::Host(sums) => sums.known.clear(),
+            Sums::Gpu(gpu) => gpu.is_known = false,
+        }
+    }
+
     /// Compares the checksum of `field`, which is field number `i` of state `ts`, with checksum number
     /// `k`, if that is known: an application that works in the slots has levels without checksums, and another
     /// session may go on from its restart files. On the host a difference is an error of this call, on a GPU of
