@@ -708,9 +708,11 @@ typedef struct gpuzip_config_t {
   uint64_t device_reserve GPUZIP_DEFAULT(0);
   /*
    Host backend: threads that compress and decompress snapshots while the application computes. States are
-   then raw in a cache of some of the budget, and compressed outside. 1: one at a time. 2: one for each
-   direction. 0: as many as the profile has idle processors (`idle_processors`), at most 2, and none
-   without a profile. -1: the calling thread codes. Snapshots are coded so where the predicted time is
+   then raw in a cache of some of the budget, and compressed outside. 1 to 64: so many at a time, which share
+   the work on each state if the compressor is dct; with others there is one for each direction. A thread
+   of the application that waits for them helps. 0: as many as the profile has idle processors
+   (`idle_processors`), and none without a profile. -1: the calling thread codes. Snapshots are coded so
+   where the predicted time is
    shorter. The threads run on the processors of the thread that opens the session's device, in
    `gpuzip_init` or at the first save. Without effect on a GPU, with policy lru, algorithm online or a
    `mixed_storage` that is set.

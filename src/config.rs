@@ -113,8 +113,8 @@ pub struct DeviceOptions {
     pub profile_file: Option<PathBuf>,
 }
 
-/// The most threads that code: one for each direction.
-pub const MOST_THREADS: u32 = 2;
+/// The most threads that code.
+pub const MOST_THREADS: u32 = 64;
 
 /// How snapshots are compressed.
 #[derive(Clone, Debug, Default)]

@@ -9,7 +9,7 @@ use super::types::*;
 use crate::codec::{Delta, ErrorBound, FillValue, Method, Settings};
 use crate::config::{
     Backend, CodecOptions, Config, DeviceOptions, ReportOptions, RestartOptions, ScheduleOptions,
-    TierOptions,
+    TierOptions, MOST_THREADS,
 };
 use crate::environment;
 use crate::error::{fail, Code, Error, Result};
@@ -301,12 +301,12 @@ fn codec(given: &gpuzip_config_t, texts: [Option<&CStr>; 2]) -> Result<CodecOpti
         threads: match given.codec_threads {
             0 => None,
             -1 => Some(0),
-            threads @ (1 | 2) => Some(threads as u32),
+            threads if (1..=MOST_THREADS as i32).contains(&threads) => Some(threads as u32),
             other => {
                 return fail!(
                     Config,
-                    "codec_threads = {other}: use 0 (as many as the profile has idle processors), -1 (the calling thread codes), 1 or 2 (one \
-                     for each direction)"
+                    "codec_threads = {other}: use 0 (as many as the profile has idle processors), -1 (the calling thread codes), or a number up to \
+                     {MOST_THREADS}"
                 )
             }
         },

@@ -64,7 +64,7 @@ fn bad_configurations_name_the_field() {
         (|c| c.nonfinite = 1, GPUZIP_ERR_UNSUPPORTED, "nonfinite = 1"),
         (|c| (c.shared_levels, c.policy) = (1, 1), GPUZIP_ERR_UNSUPPORTED, "policy = 1"),
         (|c| c.adjoint_every = -1, GPUZIP_ERR_CONFIG, "adjoint_every = -1"),
-        (|c| c.codec_threads = 3, GPUZIP_ERR_CONFIG, "codec_threads = 3"),
+        (|c| c.codec_threads = 65, GPUZIP_ERR_CONFIG, "codec_threads = 65"),
         (|c| c.codec_threads = -2, GPUZIP_ERR_CONFIG, "codec_threads = -2"),
         (|c| c.sequences = 1, GPUZIP_ERR_CONFIG, "sequences = 1 with compressor = 0"),
         (

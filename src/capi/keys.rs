@@ -150,7 +150,7 @@ keys! {
     strict: Int, "", NO_YES, "restart files that another user could have made or changed; false: a warning, true: an error";
     disk_path: Text, "", Files, "the folders of snapshots on disk, separated by colons, one on each disk; not set: TMPDIR, or else /var/tmp";
     device_reserve: Bytes, "bytes", POSITIVE, "device memory that is left to the application; 0: the larger of 512 MiB and 2 % of the device's memory, at most an eighth of it";
-    codec_threads: Int, "threads", Numbers(-1.0, 2.0), "host backend: most threads that code snapshots while the application computes, where that is faster; 0: as many as the profile has idle processors; -1: the calling thread codes";
+    codec_threads: Int, "threads", Numbers(-1.0, 64.0), "host backend: most threads that code snapshots while the application computes, where that is faster; 0: as many as the profile has idle processors; -1: the calling thread codes";
     sequences: Int, "", NO_YES, "host backend, dct, store-all or auto: where all states are kept, a snapshot holds the difference to what the next two states predict";
     quality: Text, "", Texts("gradient:ERROR or image:PSNR in dB"), "the error of the result, such as gradient:1e-3 or image:60dB, from which an application that measures its result chooses error_bound";
     fill_value: Text, "", Texts("nan or a number"), "host backend, codecs with an error bound: the value where fields have none, such as land; it is kept exactly and does not count for the bound";

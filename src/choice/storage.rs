@@ -224,7 +224,9 @@ impl Storage {
         let previous_bytes = if is_cut { job.state.previous_bytes() } else { 0 };
         let costs = Costs::new(&profile, state, codec.as_ref());
         let costs = match self.coded {
-            Coded::ByLanes(_) => costs.by_lanes(job.codec_threads()),
+            Coded::ByLanes(_) => {
+                costs.by_lanes(job.codec_threads(), self.codec.method.is_shared_by_threads())
+            }
             _ => costs,
         };
         let raw_slot_bytes = if is_cut { job.state.level_bytes() } else { state };

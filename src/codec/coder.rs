@@ -1,7 +1,9 @@
 //! The interface of a codec that codes one array: [`Coder`], [`Bound`] and [`Shape`].
 
+use crate::device::Team;
 use crate::error::Result;
 use crate::scalar::{Array, ArrayMut, Scalar};
+use std::sync::Arc;
 
 /// Upper bound of the error of a coded array.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -41,6 +43,12 @@ impl Bound {
 /// has |x| <= 2^28 b, and 2^-100 <= max |x| <= 2^120 (FP64: 2^-900 <= max |x| <= 2^1000). NaN and
 /// infinities may occur at any place and must come back with the same bits.
 pub trait Coder: Send {
+    /// Lets the threads of `team` share the work from now on, if this coder divides it. What it needs for that
+    /// is allocated here.
+    fn join(&mut self, _team: &Arc<Team>) -> Result<()> {
+        Ok(())
+    }
+
     /// Returns the largest number of bytes that `compress` writes.
     fn max_bytes(&self) -> usize;
 
@@ -64,6 +72,9 @@ pub trait Coder: Send {
 /// What an array decodes to is a pure function of the array and its bound, and so are its bytes of the
 /// array, its bound and the arrays that it leans on, with theirs. Bounds and values are as `Coder` says.
 pub trait SequenceCoder: Send {
+    /// As `Coder::join`; all frames are empty afterwards.
+    fn join(&mut self, team: &Arc<Team>) -> Result<()>;
+
     /// Returns the largest number of bytes that `code` writes.
     fn max_bytes(&self) -> usize;
 

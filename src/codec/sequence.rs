@@ -4,7 +4,7 @@ use super::coder::{Bound, SequenceCoder, Shape};
 use super::settings::Settings;
 use super::stream::{copy_mask, padded, Content, Header, HEADER};
 use super::streams::{mask_bytes, shapes_of, Streams};
-use crate::device::Slab;
+use crate::device::{Slab, Team};
 use crate::error::{fail, Result};
 use crate::layout::Layout;
 use crate::scalar::{Array, ArrayMut};
@@ -66,6 +66,12 @@ impl Sequence {
             reads: false,
             most_bytes,
         })
+    }
+
+    /// As `SequenceCoder::join`.
+    pub fn join(&mut self, team: &Arc<Team>) -> Result<()> {
+        self.clear();
+        self.coders.iter_mut().flatten().try_for_each(|coder| coder.join(team))
     }
 
     /// Bytes that `complete` needs in its output.

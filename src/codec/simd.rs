@@ -141,19 +141,26 @@ impl<A, B, F: Fn(&A, &mut B)> Kernel for Each<'_, A, B, F> {
 /// if `at` is out of range.
 #[inline(always)]
 pub fn prefetch<T, const WRITE: bool>(x: &[T], at: usize) {
+    if let Some(value) = x.get(at) {
+        prefetch_at::<T, WRITE>(value);
+    }
+}
+
+/// As `prefetch`, for the value at an address.
+#[inline(always)]
+pub fn prefetch_at<T, const WRITE: bool>(value: *const T) {
     #[cfg(target_arch = "x86_64")]
-    if let Some(line) = x.get(at) {
+    {
         use std::arch::x86_64::{_mm_prefetch, _MM_HINT_ET0, _MM_HINT_T0};
-        let line = std::ptr::from_ref(line).cast();
-        // SAFETY: a prefetch is a hint without effect on memory, and `line` is a valid address.
+        // SAFETY: a prefetch is a hint without effect on memory.
         unsafe {
             if WRITE {
-                _mm_prefetch::<_MM_HINT_ET0>(line);
+                _mm_prefetch::<_MM_HINT_ET0>(value.cast());
             } else {
-                _mm_prefetch::<_MM_HINT_T0>(line);
+                _mm_prefetch::<_MM_HINT_T0>(value.cast());
             }
         }
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = (x, at);
+    let _ = value;
 }

@@ -12,7 +12,7 @@ use super::settings::Settings;
 use super::stream::{padded, Content, Header};
 use super::streams::{coders_of, mask_bytes, most_bytes, shapes_of, Record, Streams};
 use super::value_range::ValueRange;
-use crate::device::{AppMemory, Contiguous, Slab};
+use crate::device::{AppMemory, Contiguous, Slab, Team};
 use crate::error::{fail, Code, Error, Result};
 use crate::layout::{Field, Layout, Parts};
 use crate::scalar::Scalar;
@@ -116,6 +116,12 @@ impl SnapshotCodec {
             ),
             output_bytes,
         })
+    }
+
+    /// Lets the threads of `team` share the work of the codecs that divide it.
+    pub fn join(&mut self, team: &Arc<Team>) -> Result<()> {
+        self.coders.iter_mut().flatten().try_for_each(|coder| coder.join(team))?;
+        self.sequence.as_mut().map_or(Ok(()), |sequence| sequence.join(team))
     }
 
     /// Returns the most bytes of a snapshot: headers, raw values of all fields, and padding.

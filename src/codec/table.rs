@@ -286,6 +286,11 @@ impl Method {
         }
     }
 
+    /// Whether several threads share the work on an array (`Coder::join`).
+    pub fn is_shared_by_threads(&self) -> bool {
+        matches!(self, Method::Dct)
+    }
+
     /// Makes a coder with `frames` frames for sequences of arrays of one shape. Returns `None` for codecs that
     /// code every array by itself.
     pub fn sequence_coder(

@@ -2,13 +2,20 @@
 //! [`of_type`] makes a [`Coder`] of it, which checks the arguments of each call.
 
 use super::coder::{Bound, Coder, SequenceCoder, Shape};
+use crate::device::Team;
 use crate::error::{fail, Result};
 use crate::scalar::{Array, ArrayMut, Real, Scalar};
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 /// Codes arrays of one shape whose values have type `T`. The arrays that it gets have this shape.
 pub trait Codes<T>: Send {
     const NAME: &'static str;
+
+    /// Does what `Coder::join` does.
+    fn join(&mut self, _team: &Arc<Team>) -> Result<()> {
+        Ok(())
+    }
 
     /// Does what `Coder::compress` does.
     fn encode(&mut self, x: &[T], bound: Bound, to: &mut [u8]) -> Result<Option<usize>>;
@@ -52,6 +59,10 @@ impl<T: Real, C: Codes<T>> Typed<T, C> {
 }
 
 impl<T: Real, C: Codes<T>> Coder for Typed<T, C> {
+    fn join(&mut self, team: &Arc<Team>) -> Result<()> {
+        self.codec.join(team)
+    }
+
     fn max_bytes(&self) -> usize {
         self.most
     }
@@ -86,6 +97,8 @@ impl<T: Real, C: Codes<T>> Coder for Typed<T, C> {
 pub trait CodesSequences<T>: Send {
     const NAME: &'static str;
 
+    fn join(&mut self, team: &Arc<Team>) -> Result<()>;
+
     fn take(&mut self, k: usize, x: &[T], bound: Bound) -> Option<()>;
     fn code(&mut self, k: usize, later: &[usize], to: &mut [u8]) -> Option<(usize, usize)>;
     fn open(&mut self, k: usize, later: &[usize], from: &[u8]) -> Option<()>;
@@ -110,6 +123,10 @@ pub fn sequence_of_type<A: CodesSequences<f32> + 'static, B: CodesSequences<f64>
 }
 
 impl<T: Real, C: CodesSequences<T>> SequenceCoder for Typed<T, C> {
+    fn join(&mut self, team: &Arc<Team>) -> Result<()> {
+        self.codec.join(team)
+    }
+
     fn max_bytes(&self) -> usize {
         self.most
     }

@@ -10,6 +10,7 @@ use super::disk::{no_disk, DiskLanes, DiskSpace, Passing, Work as DiskWork};
 use super::lane_coding::{CodesRecords, RecordCoding, RecordName, Work};
 use super::recorder::{Log, Recorder, Teller};
 use super::slab::{Slab, Toucher};
+use super::team::Team;
 use super::thread::{process_time, run_delay};
 use super::worker::{Progress, Task, Worker};
 use super::{
@@ -50,6 +51,8 @@ pub struct HostDevice {
     links: Option<Arc<[Arc<Link>; 2]>>,
     /// The lanes of uploads and of downloads.
     transfers: [Worker<Transfer>; 2],
+    /// The threads that share the coding of the lanes.
+    team: Arc<Team>,
     /// The disk, if the session has one. Ends before the host slab.
     disk: Option<DiskLanes>,
     traffic: Traffic,
@@ -75,11 +78,14 @@ impl HostDevice {
     /// simulated link in bytes per second in each direction; 0: no simulation.
     pub fn new(link_bandwidth: f64) -> Result<Self> {
         let links = if link_bandwidth > 0.0 { Some(Link::both(link_bandwidth)?) } else { None };
+        let team = Team::new();
+        let lane = |name| Worker::start(name, Some(team.clone()));
         Ok(HostDevice {
             toucher: None,
             device: Slab::new(0)?,
             host: Slab::new(0)?,
-            transfers: [Worker::start(c"gpuzip-upload")?, Worker::start(c"gpuzip-download")?],
+            transfers: [lane(c"gpuzip-upload")?, lane(c"gpuzip-download")?],
+            team,
             disk: None,
             links,
             traffic: Traffic::default(),
@@ -110,7 +116,7 @@ impl HostDevice {
     fn clocks(&self) -> [f64; 2] {
         let lanes = self.transfers.iter().map(Worker::processor_time).sum::<Duration>();
         let disk = self.disk.as_ref().map_or(Duration::ZERO, DiskLanes::processor_time);
-        let taken = process_time().saturating_sub(lanes + disk);
+        let taken = process_time().saturating_sub(lanes + disk + self.team.processor_time());
         [run_delay(), taken].map(|time| time.as_secs_f64())
     }
 
@@ -138,6 +144,10 @@ impl Device for HostDevice {
         self.disk = None;
         self.disk = Some(DiskLanes::new(space)?);
         Ok(())
+    }
+
+    fn team(&self) -> Option<&Arc<Team>> {
+        Some(&self.team)
     }
 
     fn disk(&self) -> Option<&DiskLanes> {
@@ -280,7 +290,13 @@ impl Device for HostDevice {
         }
         let other = other.clone();
         match lane {
-            Lane::App => other.wait(sequence),
+            Lane::App => {
+                // The threads of the disk tell the team nothing.
+                if matches!(recorded, Lane::Upload | Lane::Download) {
+                    self.team.help_until(|| other.is_over(sequence));
+                }
+                other.wait(sequence)
+            }
             Lane::Upload => self.transfers[0].push(Transfer::Wait(other, sequence)),
             Lane::Download => self.transfers[1].push(Transfer::Wait(other, sequence)),
             Lane::DiskRead | Lane::DiskWrite => match &mut self.disk {

@@ -15,6 +15,7 @@ mod overlap;
 mod recorder;
 mod rows;
 mod slab;
+mod team;
 mod thread;
 mod worker;
 
@@ -24,6 +25,7 @@ use disk::DiskLanes;
 use overlap::touches;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
 
 pub(crate) use contiguous::Contiguous;
 pub use cuda::CudaDevice;
@@ -35,6 +37,7 @@ pub(crate) use overlap::memory_of;
 pub use recorder::{Coding, Recorder, Times};
 pub use rows::Rows;
 pub(crate) use slab::Slab;
+pub use team::{share, Team};
 pub use thread::in_background;
 pub(crate) use thread::{processor_time, Thread};
 
@@ -284,6 +287,11 @@ pub trait Device: Recorder + Launcher + Send {
 
     /// Takes `space` as the device's disk, in place of the disk before, and starts the disk lanes.
     fn mount(&mut self, space: DiskSpace) -> Result<()>;
+
+    /// The threads that share the work of coding; `None` if nothing is coded by the lanes of this device.
+    fn team(&self) -> Option<&Arc<Team>> {
+        None
+    }
 
     /// The lanes of the device's disk; `None` without a disk, or with a simulated one.
     fn disk(&self) -> Option<&DiskLanes> {

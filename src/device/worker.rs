@@ -1,5 +1,6 @@
 //! Worker threads: each is a lane that runs its tasks in order.
 
+use super::team::Team;
 use super::thread::Thread;
 use crate::error::{fail, Result};
 use crate::fallible_vec;
@@ -56,6 +57,12 @@ impl Progress {
         locked(&self.0.value).done >= sequence
     }
 
+    /// Whether `wait` returns at once.
+    pub fn is_over(&self, sequence: u64) -> bool {
+        let reached = locked(&self.0.value);
+        reached.done >= sequence || reached.ended
+    }
+
     /// Blocks the calling thread until the first `sequence` tasks are done.
     pub fn wait(&self, sequence: u64) -> Result<()> {
         let reached = self.0.wait(|reached| reached.done < sequence && !reached.ended);
@@ -91,18 +98,18 @@ pub struct Worker<T: Task> {
 }
 
 impl<T: Task> Worker<T> {
-    /// Starts a thread named `name`.
-    pub fn start(name: &CStr) -> Result<Self> {
+    /// Starts a thread named `name`, which tells a team of each task that is done.
+    pub fn start(name: &CStr, team: Option<Arc<Team>>) -> Result<Self> {
         let tasks: VecDeque<T> = fallible_vec::with_room(ROOM)?.into();
         let value = Mutex::new(Queue { tasks, closed: false });
         let queue = Arc::new(Monitor { value, changed: Condvar::new() });
         let progress = Arc::new(Progress::default());
-        let (tasks, ending) = (queue.clone(), Ending(progress.clone()));
+        let (tasks, ending) = (queue.clone(), Ending(progress.clone(), team));
         let run = move || {
             let ending = ending;
             while let Some(task) = tasks.next() {
                 task.run();
-                ending.0 .0.change(|reached| reached.done += 1);
+                ending.change(|reached| reached.done += 1);
             }
         };
         let thread = Some(Thread::start(name, run)?);
@@ -156,10 +163,18 @@ impl<T: Task> Drop for Worker<T> {
 }
 
 /// Wakes all who wait when the worker ends, by a panic or not: else they would wait for ever.
-struct Ending(Arc<Progress>);
+struct Ending(Arc<Progress>, Option<Arc<Team>>);
+
+impl Ending {
+    /// Changes what is reached, and tells those who wait for it.
+    fn change(&self, change: impl FnOnce(&mut Reached)) {
+        self.0 .0.change(change);
+        self.1.iter().for_each(|team| team.notify());
+    }
+}
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        self.0 .0.change(|reached| reached.ended = true);
+        self.change(|reached| reached.ended = true);
     }
 }

@@ -203,16 +203,18 @@ impl Costs {
     }
 
     /// These costs of compressed snapshots if lanes code them, `threads` at a time: the application copies raw
-    /// states, and a transfer takes the time of coding and of moving what comes of it.
-    pub fn by_lanes(self, threads: u32) -> Self {
+    /// states, and a transfer takes the time of coding and of moving what comes of it. Where threads do not share
+    /// the work on a state, there is one for each direction.
+    pub fn by_lanes(self, threads: u32, is_shared: bool) -> Self {
+        let share = if is_shared { f64::from(threads.max(1)) } else { 1.0 };
         Costs {
             copy: self.raw_copy(),
             compress: 0.0,
             decompress: 0.0,
-            upload: self.upload + self.decompress,
-            download: self.compress + self.download,
+            upload: self.upload + self.decompress / share,
+            download: self.compress / share + self.download,
             stored_bytes: self.state_bytes,
-            one_engine: threads == 1,
+            one_engine: threads == 1 || is_shared,
             compressed: false,
             ..self
         }

@@ -16,7 +16,7 @@ use crate::fallible_vec::with_room;
 use crate::guarded::locked;
 use crate::layout::{Layout, Parts};
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Most staging buffers: so many records may be compressed, or wait for it, before the calling thread
 /// waits for the first of them.
@@ -91,6 +91,12 @@ impl LaneCoder {
         let mut coders = vec![Mutex::new(first)];
         if threads > 1 && !is_in_sequences {
             coders.push(Mutex::new(coder()?));
+        }
+        if let Some(team) = device.team() {
+            team.grow(threads as usize)?;
+            coders.iter_mut().try_for_each(|coder| {
+                coder.get_mut().unwrap_or_else(PoisonError::into_inner).codec.join(team)
+            })?;
         }
         let count = buffers_for(buffers, is_in_sequences) as usize;
         let buffers = (0..=count).map(|_| Ok(Mutex::new(Slab::new(capacity)?)));

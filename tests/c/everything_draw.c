@@ -247,7 +247,7 @@ void choose(job_t *job)
   if (once_in(r, 4)) c->adjoint_every = (int32_t)between(r, 0, 7);
   if (once_in(r, 4)) c->sweeps = (int32_t)between(r, 2, 4);
   c->mixed_storage = (int32_t)(once_in(r, 2) ? between(r, 1, 2) : 0);
-  c->codec_threads = (int32_t)(once_in(r, 2) ? between(r, 1, 2) : between(r, 0, 1) - 1);
+  c->codec_threads = (int32_t)(once_in(r, 2) ? between(r, 1, 3) : between(r, 0, 1) - 1);
   if (once_in(r, 30)) c->link_bandwidth = 2e9;
   choose_codec(job, job->apps[0].amplitude);
   for (int k = 0; k < job->sessions; k++)

@@ -105,10 +105,10 @@ pub struct CostOptions {
     /// nothing within the device
     #[arg(long, requires = "state")]
     pub zero_copy: bool,
-    /// On a CPU: threads that code snapshots while the application computes (codec_threads): 0, 1 or 2; without
+    /// On a CPU: threads that code snapshots while the application computes (codec_threads), 0 to 64; without
     /// it the idle processors of the profile. Plans whose snapshots the application's thread codes are
     /// ranked beside
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=2), allow_hyphen_values = true)]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=64), allow_hyphen_values = true)]
     codec_threads: Option<u32>,
 }
 

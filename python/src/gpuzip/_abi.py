@@ -789,7 +789,7 @@ KEYS = {
     ),
     "codec_threads": (
         "threads",
-        "a whole number from -1 to 2",
+        "a whole number from -1 to 64",
         {},
         "host backend: most threads that code snapshots while the application computes, where that is faster; 0: as many as the profile has idle processors; -1: the calling thread codes",
     ),

@@ -12,6 +12,9 @@ use crate::codec::simd::Level;
 use crate::error::Result;
 use crate::fallible_vec;
 
+/// Bytes that a writer may overwrite behind the bytes of a tile.
+pub(super) const OVERWRITTEN: usize = 16;
+
 /// Working memory for a batch of `L` tiles.
 pub(super) struct Batch<T, const L: usize> {
     /// The values of the tiles during the transforms; at the end the decoded values.
@@ -43,6 +46,8 @@ pub(super) struct Batch<T, const L: usize> {
     pub(super) opened: Vec<TileBuffer>,
     /// Working memory for the unary numbers of corrections.
     pub(super) numbers: Vec<u16>,
+    /// The bytes of a tile where there is no room for what a writer may overwrite behind them.
+    pub(super) tail: Vec<u8>,
 }
 
 /// The largest number of corrections of a tile of `values` values.
@@ -75,6 +80,7 @@ impl<T: Number, const L: usize> Batch<T, L> {
             strings: Strings::new(values)?,
             opened: fallible_vec::filled(TileBuffer::new(values)?, L)?,
             numbers: fallible_vec::filled(0, most_corrections(values) + MORE)?,
+            tail: fallible_vec::filled(0, values * T::BYTES + OVERWRITTEN)?,
         })
     }
 }

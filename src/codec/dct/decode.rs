@@ -3,6 +3,7 @@
 use super::batch::{back, load, most_corrections, store, Batch};
 use super::grid::Grid;
 use super::open::Opened;
+use super::portion::Output;
 use super::quantiser::{Number, Quantiser};
 use super::tiles::Tiles;
 use super::transform::transform;
@@ -23,7 +24,7 @@ impl<T: Number, const L: usize> Batch<T, L> {
         q: &Quantiser<T>,
         bytes: &[Option<&[u8]>],
         ids: &[usize],
-        x: &mut [T],
+        x: &mut Output<'_, T>,
     ) -> Option<()> {
         self.level = level();
         let end = self.read::<false>(grid, q.step, bytes, 0)?;
@@ -40,7 +41,7 @@ impl<T: Number, const L: usize> Batch<T, L> {
         q: &Quantiser<T>,
         ids: &[usize],
         end: usize,
-        x: &mut [T],
+        x: &mut Output<'_, T>,
     ) {
         let values = grid.values();
         let (columns, stride) = (values / S, grid.stride());
@@ -180,16 +181,16 @@ impl<T: Number, const L: usize> Batch<T, L> {
 
 /// Decodes up to `L` tiles into the tiles `ids` of `x`. `bytes[l]` holds the bits of tile `ids[l]`;
 /// `None` stands for a tile of zeros. The output is `None` if the bits are no valid tile.
-pub(super) struct Decode<'a, T, const L: usize> {
+pub(super) struct Decode<'a, 'b, T, const L: usize> {
     pub batch: &'a mut Batch<T, L>,
     pub grid: &'a Grid,
     pub q: &'a Quantiser<T>,
     pub bytes: &'a [Option<&'a [u8]>],
     pub ids: &'a [usize],
-    pub x: &'a mut [T],
+    pub x: &'a mut Output<'b, T>,
 }
 
-impl<T: Number, const L: usize> Kernel for Decode<'_, T, L> {
+impl<T: Number, const L: usize> Kernel for Decode<'_, '_, T, L> {
     type Output = Option<()>;
 
     #[inline(always)]

@@ -2,7 +2,7 @@
 //! step quantises, decodes again and checks the decoded values against the bound; it can be
 //! repeated with other quantisers. The bits of a tile are those that the module `rows` writes.
 
-use super::batch::{back, load, most_corrections, store, Batch};
+use super::batch::{back, load, most_corrections, store, Batch, OVERWRITTEN};
 use super::bits::LONGEST;
 use super::grid::{mirror, Grid};
 use super::inside::Inside;
@@ -296,7 +296,7 @@ impl<T: Number, const L: usize> Batch<T, L> {
     /// Writes the tile of lane `l` to `to` if its bits take fewer than `most` bytes. Returns what
     /// `length` returns.
     pub fn write(
-        &self,
+        &mut self,
         grid: &Grid,
         l: usize,
         lean: Option<u8>,
@@ -304,11 +304,17 @@ impl<T: Number, const L: usize> Batch<T, L> {
         most: usize,
     ) -> Option<usize> {
         let (values, length) = (grid.values(), self.length(grid, l, lean, most)?);
-        let corrections = self.corrections_of(grid, l);
+        let room = most_corrections(values);
+        let corrections = &self.corrections[l * room..l * room + self.count[l]];
+        let has_room = to.len() >= length + OVERWRITTEN;
+        let bytes = if has_room { &mut *to } else { &mut self.tail[..] };
         match (length, values) {
-            (0, _) => {}
-            (_, 4096) => self.strings.write::<16>(values, l, lean, corrections, to),
-            _ => self.strings.write::<8>(values, l, lean, corrections, to),
+            (0, _) => return Some(0),
+            (_, 4096) => self.strings.write::<16>(values, l, lean, corrections, bytes),
+            _ => self.strings.write::<8>(values, l, lean, corrections, bytes),
+        }
+        if !has_room {
+            to[..length].copy_from_slice(&self.tail[..length]);
         }
         Some(length)
     }

@@ -1,16 +1,21 @@
 //! Codes whole arrays of one type: chooses tile side and step, writes directory and payload.
 
-use super::batch::Batch;
+use super::batch::{Batch, OVERWRITTEN};
 use super::bits::Reader;
 use super::decode::Decode;
 use super::encode::{Code, Load};
 use super::grid::{dims, sides, tiling, Grid};
+use super::portion::{join, portions, AllCoded, Coded, Output, MOST_PORTIONS};
 use super::quantiser::{Number, Quantiser};
 use crate::codec::simd::dispatch;
 use crate::codec::typed::Codes;
 use crate::codec::{Bound, Shape};
+use crate::device::{share, Team};
 use crate::error::Result;
 use crate::fallible_vec;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
 
 /// Bytes of the header, which precedes the directory.
 pub(super) const HEADER: usize = 24;
@@ -25,8 +30,11 @@ pub(super) const RAW: u32 = u32::MAX;
 pub(super) struct Engine<T, const L: usize> {
     /// The tilings to choose from, the one with the largest tiles first.
     pub(super) grids: Vec<Grid>,
-    /// Slot 0 is for a pass over all tiles; the others hold the sample.
-    pub(super) batch: Batch<T, L>,
+    /// Working memory for each thread that codes. Slot 0 is for a pass over all tiles; the others, which only
+    /// the first one has, hold the sample.
+    pub(super) seats: Vec<Batch<T, L>>,
+    /// The threads that share the work, if there are any.
+    pub(super) team: Option<Arc<Team>>,
     /// Length of each tile in bytes; 0 for an empty tile, `RAW` for a raw tile.
     pub(super) lengths: Vec<u32>,
     /// The tiles of the sample, batch by batch; the last one is repeated where the last batch has more
@@ -51,7 +59,8 @@ impl<T: Number, const L: usize> Engine<T, L> {
             (sample_tiles(&grids[0]) * parts).div_ceil(L)
         };
         Ok(Engine {
-            batch: Batch::new(&grids, |grid| 1 + slots(grid))?,
+            seats: one(Batch::new(&grids, |grid| 1 + slots(grid))?)?,
+            team: None,
             sample: fallible_vec::filled([0; L], grids.iter().map(slots).max().unwrap_or(0))?,
             sampled: 0,
             sampled_values: 0,
@@ -91,7 +100,8 @@ impl<T: Number, const L: usize> Engine<T, L> {
     /// choice of the sample depends only on the shape: one in 32 of the largest tiles, but at least
     /// 16, scattered over the array; with smaller tiles, all tiles that these largest tiles contain.
     pub(super) fn load_sample(&mut self, g: usize, x: &[T], small: T) {
-        let Engine { grids, batch, sample, sampled, sampled_values, .. } = self;
+        let Engine { grids, seats, sample, sampled, sampled_values, .. } = self;
+        let batch = &mut seats[0];
         let (large, grid) = (&grids[0], &grids[g]);
         let tiles = large.tiles();
         let count = sample_tiles(large);
@@ -123,7 +133,8 @@ impl<T: Number, const L: usize> Engine<T, L> {
         q: &Quantiser<T>,
         may_hold: impl Fn(u64, usize) -> bool,
     ) -> (u64, usize) {
-        let Engine { grids, batch, sample, sampled, sampled_values, .. } = self;
+        let Engine { grids, seats, sample, sampled, sampled_values, .. } = self;
+        let batch = &mut seats[0];
         let (grid, mut energy) = (&grids[g], 0);
         for (b, ids) in sample[..sampled.div_ceil(L)].iter().enumerate() {
             dispatch(Code { batch, grid, q, slot: 1 + b, ids, strings: false });
@@ -139,7 +150,8 @@ impl<T: Number, const L: usize> Engine<T, L> {
     /// how much the squared errors of its tiles differ: the difference to be expected between the
     /// sample and the array, relative to the squared error.
     pub(super) fn sample_bits(&mut self, g: usize, q: &Quantiser<T>) -> (u64, f64, f64) {
-        let Engine { grids, batch, sample, sampled, .. } = self;
+        let Engine { grids, seats, sample, sampled, .. } = self;
+        let batch = &mut seats[0];
         let (grid, mut bits) = (&grids[g], 0);
         let (mut sum, mut values) = (0.0, 0.0);
         // Sums of squares and products of squared errors and numbers of values.
@@ -181,44 +193,72 @@ impl<T: Number, const L: usize> Engine<T, L> {
         g: usize,
         qs: &[Quantiser<T>],
         x: &[T],
-        may_hold: impl Fn(u64) -> bool,
+        may_hold: impl Fn(u64) -> bool + Sync,
         energies: &mut [u64],
         to: &mut [u8],
     ) -> Option<usize> {
-        let Engine { grids, batch, lengths, .. } = self;
+        let Engine { grids, seats, lengths, team, .. } = self;
         let (grid, slot) = (&grids[g], 0);
         let smaller = |a: T, b: T| if b < a { b } else { a };
         let small = qs.iter().map(|q| q.small(grid)).reduce(smaller)?;
         let tiles = grid.tiles();
-        let (mut end, mut strings) = (0, may_hold(0));
-        energies.fill(0);
-        for first in (0..tiles).step_by(L) {
-            let ids = &std::array::from_fn(|l| (first + l).min(tiles - 1));
-            dispatch(Load { batch, grid, x, slot, ids, small });
-            for (i, (q, energy)) in qs.iter().zip(&mut *energies).enumerate() {
-                let is_last = i + 1 == qs.len();
-                dispatch(Code { batch, grid, q, slot, ids, strings: is_last && strings });
-                *energy += batch.energy[..L.min(tiles - first)].iter().sum::<u64>();
-                strings &= !is_last || may_hold(*energy);
-            }
-            if !strings {
-                continue;
-            }
-            for l in 0..L.min(tiles - first) {
-                let bytes = grid.values_inside(first + l) * T::BYTES;
-                let to = &mut to[end..];
-                let length = batch.write(grid, l, None, to, bytes);
-                lengths[first + l] = length.map_or(RAW, |length| length as u32);
-                if length.is_none() {
-                    let mut to = to.chunks_exact_mut(T::BYTES);
-                    lines(grid, first + l, |line| {
-                        x[line].iter().zip(&mut to).for_each(|(x, to)| x.put(to));
-                    });
+        let makes_strings = may_hold(0);
+        // The squared error so far with the last quantiser, of the tiles of all portions.
+        let so_far = AtomicU64::new(0);
+        let most = |tile: usize| grid.values_inside(tile) * T::BYTES;
+        let all = portions::<L>(tiles, seats.len());
+        let mut all = AllCoded::new(all, &mut lengths[..tiles], to, most)?;
+        share(team.as_deref(), seats, all.portions(), |batch, portion| {
+            let Coded { tiles, lengths, to, end, energies, is_coded, .. } = portion;
+            let mut strings = makes_strings;
+            for first in tiles.clone().step_by(L) {
+                let ids = &std::array::from_fn(|l| (first + l).min(tiles.end - 1));
+                dispatch(Load { batch, grid, x, slot, ids, small });
+                for (i, (q, energy)) in qs.iter().zip(&mut *energies).enumerate() {
+                    let is_last = i + 1 == qs.len();
+                    dispatch(Code { batch, grid, q, slot, ids, strings: is_last && strings });
+                    let own = batch.energy[..L.min(tiles.end - first)].iter().sum::<u64>();
+                    *energy += own;
+                    if is_last && strings {
+                        strings = may_hold(so_far.fetch_add(own, Ordering::Relaxed) + own);
+                    }
                 }
-                end += length.unwrap_or(bytes);
+                if !strings {
+                    continue;
+                }
+                for l in 0..L.min(tiles.end - first) {
+                    let bytes = grid.values_inside(first + l) * T::BYTES;
+                    let to = &mut to[*end..];
+                    let length = batch.write(grid, l, None, to, bytes);
+                    lengths[first + l - tiles.start] = length.map_or(RAW, |length| length as u32);
+                    if length.is_none() {
+                        let mut to = to.chunks_exact_mut(T::BYTES);
+                        lines(grid, first + l, |line| {
+                            x[line].iter().zip(&mut to).for_each(|(x, to)| x.put(to));
+                        });
+                    }
+                    *end += length.unwrap_or(bytes);
+                }
             }
+            *is_coded = strings;
+        });
+        energies.fill(0);
+        for portion in all.portions() {
+            energies.iter_mut().zip(&portion.energies).for_each(|(all, own)| *all += own);
         }
-        strings.then_some(end)
+        let is_coded = all.portions().iter().all(|portion| portion.is_coded);
+        let written = all.written();
+        is_coded.then(|| join(to, written))
+    }
+
+    /// Allocates working memory for each thread of `team` that may code at a time.
+    pub(super) fn join(&mut self, team: &Arc<Team>) -> Result<()> {
+        self.seats.truncate(1);
+        while self.seats.len() < team.seats() {
+            fallible_vec::push(&mut self.seats, Batch::new(&self.grids, |_| 1)?)?;
+        }
+        self.team = Some(team.clone());
+        Ok(())
     }
 
     /// Returns the length of the stream of an array by itself, made by `assemble`, in bytes. Returns `None`
@@ -307,31 +347,49 @@ impl<T: Number, const L: usize> Engine<T, L> {
         Some((g, Head { step, unit, later: Later { count, sum } }, payload))
     }
 
-    /// Takes the bytes of the tiles from `first` on, at most `L`, from the front of `rest`: of each tile its
-    /// bits, or if it is stored raw its values. Returns `None` if there are too few.
-    pub(super) fn tiles_of<'a>(
-        &self,
-        g: usize,
-        first: usize,
-        rest: &mut &'a [u8],
-    ) -> Option<[[Option<&'a [u8]>; L]; 2]> {
-        let grid = &self.grids[g];
-        let mut tiles = [[None; L]; 2];
-        for l in 0..L.min(grid.tiles() - first) {
-            let length = self.lengths[first + l];
-            let is_raw = length == RAW;
-            let size = match is_raw {
-                true => grid.values_inside(first + l) * T::BYTES,
-                false => length as usize,
-            };
-            if size > 0 {
-                let (tile, behind) = rest.split_at_checked(size)?;
-                *rest = behind;
-                tiles[usize::from(is_raw)][l] = Some(tile);
-            }
+    /// Divides the tiles of a stream and its payload into portions. Returns `None` if the payload has too few or
+    /// too many bytes.
+    pub(super) fn divided<'a>(&self, g: usize, mut payload: &'a [u8]) -> Option<Divided<'a>> {
+        let (grid, mut count) = (&self.grids[g], 0);
+        let mut divided: [_; MOST_PORTIONS] = std::array::from_fn(|_| (0..0, &[][..]));
+        for (tiles, to) in portions::<L>(grid.tiles(), self.seats.len()).zip(&mut divided) {
+            let bytes = tiles.clone().try_fold(0usize, |bytes, tile| {
+                bytes.checked_add(bytes_of::<T>(grid, &self.lengths, tile))
+            });
+            let (own, behind) = payload.split_at_checked(bytes?)?;
+            (*to, payload, count) = ((tiles, own), behind, count + 1);
         }
-        Some(tiles)
+        payload.is_empty().then_some((divided, count))
     }
+}
+
+/// Portions of the tiles of a stream, each with its bytes, and the number of portions.
+pub(super) type Divided<'a> = ([(Range<usize>, &'a [u8]); MOST_PORTIONS], usize);
+
+/// The bytes of a tile whose length the directory tells.
+fn bytes_of<T: Number>(grid: &Grid, lengths: &[u32], tile: usize) -> usize {
+    match lengths[tile] {
+        RAW => grid.values_inside(tile) * T::BYTES,
+        length => length as usize,
+    }
+}
+
+/// Takes the bytes of `tiles`, at most `L`, from the front of `rest`: of each tile its bits, or if it is stored
+/// raw its values. Returns `None` if there are too few.
+pub(super) fn tiles_of<'a, T: Number, const L: usize>(
+    grid: &Grid,
+    lengths: &[u32],
+    tiles: Range<usize>,
+    rest: &mut &'a [u8],
+) -> Option<[[Option<&'a [u8]>; L]; 2]> {
+    let mut found = [[None; L]; 2];
+    for (l, tile) in tiles.enumerate().take(L) {
+        let size = bytes_of::<T>(grid, lengths, tile);
+        if size > 0 {
+            found[usize::from(lengths[tile] == RAW)][l] = Some(rest.split_off(..size)?);
+        }
+    }
+    Some(found)
 }
 
 impl<T: Number, const L: usize> Codes<T> for Engine<T, L> {
@@ -345,30 +403,51 @@ impl<T: Number, const L: usize> Codes<T> for Engine<T, L> {
         })
     }
 
+    fn join(&mut self, team: &Arc<Team>) -> Result<()> {
+        self.join(team)
+    }
+
     fn decode(&mut self, from: &[u8], x: &mut [T]) -> Option<()> {
-        let (g, head, mut rest) = self.begin(from)?;
+        let (g, head, payload) = self.begin(from)?;
         if head.later != Later::NONE {
             return None;
         }
         let q = Quantiser::new(&self.grids[g], head.step, head.unit, None)?;
-        for first in (0..self.grids[g].tiles()).step_by(L) {
-            let [bytes, raw] = self.tiles_of(g, first, &mut rest)?;
-            let Engine { grids, batch, .. } = self;
-            let grid = &grids[g];
-            let tiles = L.min(grid.tiles() - first);
-            let ids: [usize; L] = std::array::from_fn(|l| first + l.min(tiles - 1));
-            let (q, bytes, ids) = (&q, &bytes[..tiles], &ids[..tiles]);
-            dispatch(Decode { batch, grid, q, bytes, ids, x })?;
-            for (l, raw) in raw.iter().enumerate() {
-                let Some(raw) = *raw else { continue };
-                let mut values = raw.chunks_exact(T::BYTES);
-                lines(grid, first + l, |line| {
-                    x[line].iter_mut().zip(&mut values).for_each(|(x, value)| *x = T::get(value));
-                });
+        let (mut divided, count) = self.divided(g, payload)?;
+        let Engine { grids, seats, lengths, team, .. } = self;
+        let (grid, x, is_damaged) = (&grids[g], Output::new(x), AtomicBool::new(false));
+        share(team.as_deref(), seats, &mut divided[..count], |batch, (tiles, rest)| {
+            // SAFETY: no value is of two portions.
+            let mut x = unsafe { x.other() };
+            let mut decode = |first: usize| {
+                let tiles = first..tiles.end.min(first + L);
+                let [bytes, raw] = tiles_of::<T, L>(grid, lengths, tiles.clone(), rest)?;
+                let ids: [usize; L] = std::array::from_fn(|l| (first + l).min(tiles.end - 1));
+                let (q, bytes, ids) = (&q, &bytes[..tiles.len()], &ids[..tiles.len()]);
+                dispatch(Decode { batch, grid, q, bytes, ids, x: &mut x })?;
+                for (l, raw) in raw.iter().enumerate() {
+                    let Some(raw) = *raw else { continue };
+                    let mut values = raw.chunks_exact(T::BYTES);
+                    lines(grid, first + l, |line| {
+                        let x = x.values(line.start, line.len());
+                        x.iter_mut().zip(&mut values).for_each(|(x, value)| *x = T::get(value));
+                    });
+                }
+                Some(())
+            };
+            if tiles.clone().step_by(L).try_for_each(&mut decode).is_none() {
+                is_damaged.store(true, Ordering::Relaxed);
             }
-        }
-        rest.is_empty().then_some(())
+        });
+        (!is_damaged.into_inner()).then_some(())
     }
+}
+
+/// A vector of one item.
+fn one<T>(item: T) -> Result<Vec<T>> {
+    let mut items = Vec::new();
+    fallible_vec::push(&mut items, item)?;
+    Ok(items)
 }
 
 /// What the header of a stream says.
@@ -408,7 +487,9 @@ pub(super) fn max_bytes(n: [usize; 3], bytes: usize) -> usize {
         let [values, tiles] = [t, m].map(|extents| extents.iter().product::<usize>());
         HEADER + directory_bytes(tiles, tiles, width(values * bytes))
     };
-    sides(dims).iter().map(directory).max().unwrap_or(0) + n.iter().product::<usize>() * bytes + 16
+    sides(dims).iter().map(directory).max().unwrap_or(0)
+        + n.iter().product::<usize>() * bytes
+        + OVERWRITTEN
 }
 
 /// Returns the most bytes of the stream of an array of a sequence: as `max_bytes`, but each of the largest tiles
@@ -416,7 +497,10 @@ pub(super) fn max_bytes(n: [usize; 3], bytes: usize) -> usize {
 pub(super) fn max_bytes_of_sequence(n: [usize; 3], bytes: usize) -> usize {
     let (t, m) = tiling(n, sides(dims(n))[0]);
     let [values, tiles] = [t, m].map(|extents| extents.iter().product::<usize>());
-    HEADER + directory_bytes(tiles, tiles, width(values * bytes)) + tiles * values * bytes + 16
+    HEADER
+        + directory_bytes(tiles, tiles, width(values * bytes))
+        + tiles * values * bytes
+        + OVERWRITTEN
 }
 
 /// Returns the length in bytes of a directory for `tiles` tiles if `coded` of them are not empty.

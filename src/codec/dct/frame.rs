@@ -5,11 +5,14 @@
 
 use super::batch::{most_corrections, Batch};
 use super::grid::Grid;
+use super::portion::portions;
 use super::quantiser::Number;
 use super::rows::Correction;
 use super::vector::Vector;
 use crate::error::Result;
 use crate::fallible_vec;
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Most magnitude of a prediction.
 const FARTHEST: i32 = 1 << 23;
@@ -139,18 +142,10 @@ fn weight(r: usize) -> u32 {
 
 /// The coefficients of one array.
 pub(super) struct Frame<const L: usize> {
-    /// The rows that are kept, batch by batch. A batch with a raw tile has all rows, and for values of 8 bytes
-    /// as many vectors more for the upper halves of the values.
-    pub rows: Vec<Vector<i32, L>>,
-    /// For each batch where its rows begin, and which it has.
-    begins: Vec<usize>,
-    present: Vec<Bits>,
-    pub kinds: Vec<Kind>,
-    corrections: Vec<Correction>,
+    /// The coefficients of each portion.
+    pub parts: Vec<Part<L>>,
     /// Most corrections of an array.
-    room: usize,
-    /// For each tile the end of its corrections.
-    ends: Vec<u32>,
+    pub room: usize,
     pub step: f64,
     pub unit: f64,
     /// The sum of the marks of all tiles.
@@ -158,45 +153,88 @@ pub(super) struct Frame<const L: usize> {
     pub is_full: bool,
 }
 
+/// The coefficients of the tiles of a portion of an array.
+pub(super) struct Part<const L: usize> {
+    /// Number of the portion, and its tiles.
+    pub number: usize,
+    pub tiles: Range<usize>,
+    /// The rows that are kept, batch by batch. A batch with a raw tile has all rows, and for values of 8 bytes
+    /// as many vectors more for the upper halves of the values.
+    pub rows: Vec<Vector<i32, L>>,
+    /// For each batch where its rows begin, and which it has.
+    begins: Vec<usize>,
+    present: Vec<Bits>,
+    kinds: Vec<Kind>,
+    corrections: Vec<Correction>,
+    /// For each tile the end of its corrections.
+    ends: Vec<u32>,
+    /// The sum of the marks of the tiles.
+    pub sum: u32,
+}
+
 impl<const L: usize> Frame<L> {
     /// Stands for a frame that is being filled elsewhere.
-    pub const EMPTY: Self = Frame {
-        rows: Vec::new(),
-        begins: Vec::new(),
-        present: Vec::new(),
-        kinds: Vec::new(),
-        corrections: Vec::new(),
-        room: 0,
-        ends: Vec::new(),
-        step: 1.0,
-        unit: 1.0,
-        sum: 0,
-        is_full: false,
-    };
+    pub const EMPTY: Self =
+        Frame { parts: Vec::new(), room: 0, step: 1.0, unit: 1.0, sum: 0, is_full: false };
 
-    /// Makes a frame for arrays of `words` times 4 bytes a value.
-    pub fn new(grid: &Grid, words: usize) -> Result<Self> {
-        let tiles = grid.tiles();
-        let (batches, values) = (tiles.div_ceil(L), grid.n.iter().product::<usize>());
-        Ok(Frame {
-            rows: fallible_vec::with_room(batches * grid.values() * words)?,
-            begins: fallible_vec::with_room(batches)?,
-            present: fallible_vec::with_room(batches)?,
-            kinds: fallible_vec::filled(Kind::Empty, tiles)?,
-            corrections: fallible_vec::with_room(values / PER_CORRECTION)?,
-            room: values / PER_CORRECTION,
-            ends: fallible_vec::filled(0, tiles)?,
-            ..Self::EMPTY
-        })
+    /// Makes a frame for arrays of `words` times 4 bytes a value, which `threads` threads fill.
+    pub fn new(grid: &Grid, words: usize, threads: usize) -> Result<Self> {
+        let room = grid.n.iter().product::<usize>() / PER_CORRECTION;
+        let part = |(number, tiles)| Part::new(grid, words, number, tiles, room);
+        let portions = portions::<L>(grid.tiles(), threads);
+        let mut parts = fallible_vec::with_room(portions.len())?;
+        portions.enumerate().map(part).try_for_each(|part| part.map(|part| parts.push(part)))?;
+        Ok(Frame { parts, room, ..Self::EMPTY })
     }
 
     /// Begins to fill the frame.
     pub fn begin(&mut self, step: f64, unit: f64) {
+        self.parts.iter_mut().for_each(Part::clear);
+        (self.step, self.unit, self.sum, self.is_full) = (step, unit, 0, false);
+    }
+
+    /// Notes that all parts are full.
+    pub fn end(&mut self) {
+        self.sum = self.parts.iter().map(|part| part.sum).fold(0, u32::wrapping_add);
+        self.is_full = true;
+    }
+
+    /// Whether arrays with this frame may lean on `later`.
+    pub fn may_lean_on(&self, later: &Self) -> bool {
+        let ratio = later.step / self.step;
+        later.is_full && (1.0 / STEP_RATIO..=STEP_RATIO).contains(&ratio)
+    }
+}
+
+impl<const L: usize> Part<L> {
+    fn new(
+        grid: &Grid,
+        words: usize,
+        number: usize,
+        tiles: Range<usize>,
+        room: usize,
+    ) -> Result<Self> {
+        let batches = tiles.len().div_ceil(L);
+        let room = room.min(tiles.len() * most_corrections(grid.values()));
+        Ok(Part {
+            number,
+            rows: fallible_vec::with_room(batches * grid.values() * words)?,
+            begins: fallible_vec::with_room(batches)?,
+            present: fallible_vec::with_room(batches)?,
+            kinds: fallible_vec::filled(Kind::Empty, tiles.len())?,
+            corrections: fallible_vec::with_room(room)?,
+            ends: fallible_vec::filled(0, tiles.len())?,
+            tiles,
+            sum: 0,
+        })
+    }
+
+    fn clear(&mut self) {
         self.rows.clear();
         self.begins.clear();
         self.present.clear();
         self.corrections.clear();
-        (self.step, self.unit, self.sum, self.is_full) = (step, unit, 0, false);
+        self.sum = 0;
     }
 
     /// Notes that the rows from `begin` on are those of the next batch, and which they are.
@@ -205,33 +243,51 @@ impl<const L: usize> Frame<L> {
         self.present.push(present);
     }
 
-    /// The rows of batch `b`.
-    pub fn batch(&self, b: usize) -> Rows<'_, L> {
+    /// The rows of the batch whose first tile is `first`.
+    pub fn batch(&self, first: usize) -> Rows<'_, L> {
+        let b = (first - self.tiles.start) / L;
         let end = self.begins.get(b + 1).copied().unwrap_or(self.rows.len());
         Rows { vectors: &self.rows[self.begins[b]..end], present: self.present[b] }
     }
 
-    /// The corrections of a tile.
-    pub fn corrections_of(&self, tile: usize) -> &[Correction] {
-        let begin = if tile == 0 { 0 } else { self.ends[tile - 1] };
-        &self.corrections[begin as usize..self.ends[tile] as usize]
+    /// The kinds of the tiles of the batch whose first tile is `first`.
+    pub fn kinds(&self, first: usize) -> &[Kind] {
+        let kinds = &self.kinds[first - self.tiles.start..];
+        &kinds[..kinds.len().min(L)]
     }
 
-    /// Adds the corrections of a tile that `batch` holds in lane `l`. Returns `None` if there is no room for them.
-    pub fn add_corrections<T>(
+    /// Whether the batch whose first tile is `first` has nothing but empty tiles.
+    pub fn is_empty(&self, first: usize) -> bool {
+        self.kinds(first).iter().all(|&kind| kind == Kind::Empty)
+    }
+
+    /// The corrections of a tile.
+    pub fn corrections_of(&self, tile: usize) -> &[Correction] {
+        let at = tile - self.tiles.start;
+        let begin = if at == 0 { 0 } else { self.ends[at - 1] };
+        &self.corrections[begin as usize..self.ends[at] as usize]
+    }
+
+    /// Adds a tile of this kind, in lane `l` of `batch`, with its mark and its corrections. `left` counts how many
+    /// corrections there still is room for in the frame. Returns `None` if there is no room for them.
+    pub fn add<T>(
         &mut self,
         batch: &Batch<T, L>,
         grid: &Grid,
         (tile, l): (usize, usize),
+        (kind, mark): (Kind, u32),
+        left: &AtomicUsize,
     ) -> Option<()> {
         let room = most_corrections(grid.values());
         let corrections = &batch.corrections[l * room..l * room + batch.count[l]];
-        let corrections = if self.kinds[tile] == Kind::Raw { &[] } else { corrections };
-        if corrections.len() > self.room - self.corrections.len() {
-            return None;
-        }
+        let corrections = if kind == Kind::Raw { &[] } else { corrections };
+        let count = corrections.len();
+        let take = |left: usize| left.checked_sub(count);
+        left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok()?;
         self.corrections.extend_from_slice(corrections);
-        self.ends[tile] = self.corrections.len() as u32;
+        let at = tile - self.tiles.start;
+        (self.kinds[at], self.ends[at]) = (kind, self.corrections.len() as u32);
+        self.sum = self.sum.wrapping_add(mark);
         Some(())
     }
 
@@ -277,18 +333,12 @@ impl<const L: usize> Frame<L> {
         batch.iter().enumerate().map(mark).fold(0, u32::wrapping_add)
     }
 
-    /// The value at place `p` of the raw tile in lane `l` of batch `b`.
-    pub fn raw_value<T: Number>(&self, grid: &Grid, b: usize, p: usize, l: usize) -> T {
-        let q = &self.batch(b).vectors;
+    /// The value at place `p` of the raw tile in lane `l` of the batch whose first tile is `first`.
+    pub fn raw_value<T: Number>(&self, grid: &Grid, first: usize, p: usize, l: usize) -> T {
+        let q = &self.batch(first).vectors;
         let low = u64::from(q[p].0[l] as u32);
         let high = if T::BYTES == 8 { u64::from(q[grid.values() + p].0[l] as u32) } else { 0 };
         T::from_bits(low | high << 32)
-    }
-
-    /// Whether arrays with this frame may lean on `later`.
-    pub fn may_lean_on(&self, later: &Self) -> bool {
-        let ratio = later.step / self.step;
-        later.is_full && (1.0 / STEP_RATIO..=STEP_RATIO).contains(&ratio)
     }
 }
 
@@ -309,15 +359,21 @@ pub(super) struct Later<'a, const L: usize> {
 }
 
 impl<'a, const L: usize> Later<'a, L> {
-    /// Batch `b` of the frames on which a frame with this step may lean.
-    pub fn new(frames: [Option<&'a Frame<L>>; 2], step: f64, b: usize) -> Self {
+    /// The batch whose first tile is `first`, in portion `number`, of the frames on which a frame with this step
+    /// may lean.
+    pub fn new(
+        frames: [Option<&'a Frame<L>>; 2],
+        step: f64,
+        (number, first): (usize, usize),
+    ) -> Self {
         let mut later = Later { rows: [Rows::NONE; 2], most: [0; L], ratios: [0.0; 3] };
         let ratio = |k: usize| frames[k].map_or(0.0, |frame| frame.step / step);
         later.ratios = [ratio(0) as f32, (2.0 * ratio(0)) as f32, ratio(1) as f32];
         for (k, frame) in frames.into_iter().enumerate() {
             let Some(frame) = frame else { break };
-            later.rows[k] = frame.batch(b);
-            for (most, kind) in later.most.iter_mut().zip(&frame.kinds[b * L..]) {
+            let part = &frame.parts[number];
+            later.rows[k] = part.batch(first);
+            for (most, kind) in later.most.iter_mut().zip(part.kinds(first)) {
                 *most += u8::from(usize::from(*most) == k && *kind != Kind::Raw);
             }
         }

@@ -1,6 +1,7 @@
 //! Codes arrays with a bound on the root of the mean square of the errors: finds the step.
 
 use super::engine::Engine;
+use super::portion::TRIES;
 use super::quantiser::{Number, Quantiser, ENERGY};
 
 /// Number of steps tried for a bound on the mean square, each 2^(1/16) times the previous one.
@@ -14,8 +15,6 @@ const OCTAVE: [f64; 16] = [
     1.681792830507429, 1.7562521603732995, 1.8340080864093424, 1.9152065613971474,
 ];
 
-/// Most steps that are tried in one pass over the array.
-const TRIES: usize = 4;
 /// How far from a step that was tried on the array the sample says well what another step does.
 const NEAR: usize = 8;
 

@@ -109,6 +109,7 @@ mod grid;
 mod inside;
 mod mean;
 mod open;
+mod portion;
 mod quantiser;
 mod rows;
 mod sequence;

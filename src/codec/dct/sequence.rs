@@ -46,10 +46,11 @@
 
 use super::batch::{most_corrections, Batch};
 use super::encode::is_row;
-use super::engine::{self, lines, longest_directory, Engine, Head, HEADER, RAW, UNIT};
+use super::engine::{self, lines, longest_directory, tiles_of, Engine, Head, HEADER, RAW, UNIT};
 use super::frame::{has, later_sum, set_bits, Bits, Frame, Keeper, Kind, Later, Rows};
 use super::grid::Grid;
 use super::mean::{holds, step_of};
+use super::portion::{join, portions, AllCoded, Coded, Output, MOST_PORTIONS};
 use super::quantiser::{Number, Quantiser};
 use super::rows::LEAN_BITS;
 use super::tiles::Tiles;
@@ -57,8 +58,12 @@ use super::vector::Vector;
 use crate::codec::simd::{array, dispatch, level, Kernel};
 use crate::codec::typed::CodesSequences;
 use crate::codec::{Bound, Shape};
+use crate::device::{share, Team};
 use crate::error::Result;
 use crate::fallible_vec;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::Arc;
 
 /// Ratio of the step to the bound on every error. Differences in time take few bits, so that corrections weigh
 /// more than in an array by itself, where the ratio is larger.
@@ -79,10 +84,20 @@ impl<T: Number, const L: usize> Sequence<T, L> {
     pub fn new(shape: Shape, frames: usize) -> Result<Self> {
         let engine = Engine::new(shape)?;
         let grid = &engine.grids[0];
-        let frame = |_| Frame::new(grid, T::BYTES / 4);
-        let frames = (0..frames).map(frame).collect::<Result<_>>()?;
         let in_order = fallible_vec::collected(0..grid.values() as u32)?;
-        Ok(Sequence { frames, in_order, engine })
+        let mut made = Sequence { frames: fallible_vec::with_room(frames)?, in_order, engine };
+        made.make_frames(frames)?;
+        Ok(made)
+    }
+
+    /// Makes the frames, for the threads that the engine has room for.
+    fn make_frames(&mut self, frames: usize) -> Result<()> {
+        let Engine { grids, seats, .. } = &self.engine;
+        self.frames.clear();
+        for _ in 0..frames {
+            self.frames.push(Frame::new(&grids[0], T::BYTES / 4, seats.len())?);
+        }
+        Ok(())
     }
 
     /// Quantises `x` into frame `k`. Returns the sum of the squares of the errors if `most` is `None`.
@@ -93,33 +108,34 @@ impl<T: Number, const L: usize> Sequence<T, L> {
         (step, unit): (f64, f64),
         most: Option<f64>,
     ) -> Option<u64> {
-        let (frame, Engine { grids, batch, .. }) = (&mut self.frames[k], &mut self.engine);
-        let grid = &grids[0];
+        let Sequence { engine: Engine { grids, seats, team, .. }, frames, .. } = self;
+        let (frame, grid) = (&mut frames[k], &grids[0]);
         let q = Quantiser::new(grid, step, unit, most)?;
         frame.begin(step, unit);
-        let mut energy = 0;
-        let tiles = grid.tiles();
-        for first in (0..tiles).step_by(L) {
-            let ids = array(|l| (first + l).min(tiles - 1));
-            let begin = frame.rows.len();
-            let rows = &mut frame.rows;
-            let (present, kinds, mut marks) =
-                dispatch(Take { batch, grid, q: &q, x, ids: &ids, rows });
-            frame.add_batch(begin, present);
-            for l in 0..L.min(tiles - first) {
-                let tile = first + l;
-                frame.kinds[tile] = kinds[l];
-                if kinds[l] == Kind::Raw {
-                    batch.energy[l] = 0;
-                    marks[l] = frame.put_raw(grid, l, values_of(grid, tile, x));
+        let (left, energy) = (AtomicUsize::new(frame.room), AtomicU64::new(0));
+        let is_full = every(team, seats, &mut frame.parts, |batch, part| {
+            let Range { start, end } = part.tiles;
+            for first in (start..end).step_by(L) {
+                let ids = array(|l| (first + l).min(end - 1));
+                let begin = part.rows.len();
+                let rows = &mut part.rows;
+                let (present, kinds, mut marks) =
+                    dispatch(Take { batch, grid, q: &q, x, ids: &ids, rows });
+                part.add_batch(begin, present);
+                for l in 0..L.min(end - first) {
+                    let tile = first + l;
+                    if kinds[l] == Kind::Raw {
+                        batch.energy[l] = 0;
+                        marks[l] = part.put_raw(grid, l, values_of(grid, tile, x));
+                    }
+                    part.add(batch, grid, (tile, l), (kinds[l], marks[l]), &left)?;
+                    energy.fetch_add(batch.energy[l], Ordering::Relaxed);
                 }
-                frame.sum = frame.sum.wrapping_add(marks[l]);
-                frame.add_corrections(batch, grid, (tile, l))?;
-                energy += batch.energy[l];
             }
-        }
-        frame.is_full = true;
-        Some(energy)
+            Some(())
+        });
+        is_full.then(|| frame.end())?;
+        Some(energy.into_inner())
     }
 
     /// Quantises `x` into frame `k` so that the root of the mean square of the errors is at most `target`.
@@ -141,6 +157,11 @@ impl<T: Number, const L: usize> Sequence<T, L> {
 impl<T: Number, const L: usize> CodesSequences<T> for Sequence<T, L> {
     const NAME: &'static str = "dct";
 
+    fn join(&mut self, team: &Arc<Team>) -> Result<()> {
+        self.engine.join(team)?;
+        self.make_frames(self.frames.len())
+    }
+
     fn take(&mut self, k: usize, x: &[T], bound: Bound) -> Option<()> {
         self.frames[k].is_full = false;
         match bound {
@@ -159,50 +180,60 @@ impl<T: Number, const L: usize> CodesSequences<T> for Sequence<T, L> {
         let leans = later.take_while(|later| frame.may_lean_on(later));
         found.iter_mut().zip(leans).for_each(|(to, later)| *to = Some(later));
         let count = found.iter().flatten().count();
-        let Engine { grids, batch, lengths, .. } = engine;
+        let Engine { grids, seats, lengths, team, .. } = engine;
         let grid = &grids[0];
-        let tiles = grid.tiles();
         let payload = to.get_mut(HEADER + longest_directory(grid, T::BYTES)..)?;
-        let mut end = 0;
-        for (b, first) in (0..tiles).step_by(L).enumerate() {
-            let kinds = &frame.kinds[first..tiles.min(first + L)];
-            if kinds.iter().all(|&kind| kind == Kind::Empty) {
-                lengths[first..first + kinds.len()].fill(0);
-                continue;
-            }
-            let (rows, later) = (frame.batch(b), Later::new(found, frame.step, b));
-            let leans = dispatch(Lean { batch, grid, rows, later, kinds, in_order });
-            for (l, &kind) in kinds.iter().enumerate() {
-                let tile = first + l;
-                let to = &mut payload[end..];
-                if kind == Kind::Raw {
-                    let bytes = grid.values_inside(tile) * T::BYTES;
-                    for (p, to) in to[..bytes].chunks_exact_mut(T::BYTES).enumerate() {
-                        frame.raw_value::<T>(grid, b, p, l).put(to);
+        let all = portions::<L>(grid.tiles(), seats.len());
+        let most = |_| grid.values() * T::BYTES;
+        let mut all = AllCoded::new(all, &mut lengths[..grid.tiles()], payload, most)?;
+        let is_coded = every(team, seats, all.portions(), |batch, portion| {
+            let Coded { number, tiles, lengths, to, end, .. } = portion;
+            let part = &frame.parts[*number];
+            for first in tiles.clone().step_by(L) {
+                let kinds = part.kinds(first);
+                let lengths = &mut lengths[first - tiles.start..];
+                if part.is_empty(first) {
+                    lengths[..kinds.len()].fill(0);
+                    continue;
+                }
+                let (rows, later) =
+                    (part.batch(first), Later::new(found, frame.step, (*number, first)));
+                let leans = dispatch(Lean { batch, grid, rows, later, kinds, in_order });
+                for (l, &kind) in kinds.iter().enumerate() {
+                    let tile = first + l;
+                    let to = &mut to[*end..];
+                    if kind == Kind::Raw {
+                        let bytes = grid.values_inside(tile) * T::BYTES;
+                        for (p, to) in to[..bytes].chunks_exact_mut(T::BYTES).enumerate() {
+                            part.raw_value::<T>(grid, first, p, l).put(to);
+                        }
+                        (lengths[l], *end) = (RAW, *end + bytes);
+                        continue;
                     }
-                    (lengths[tile], end) = (RAW, end + bytes);
-                    continue;
+                    if kind == Kind::Empty {
+                        lengths[l] = 0;
+                        continue;
+                    }
+                    let (room, corrections) =
+                        (most_corrections(grid.values()), part.corrections_of(tile));
+                    batch.corrections[l * room..][..corrections.len()].copy_from_slice(corrections);
+                    (batch.count[l], batch.raw[l]) = (corrections.len(), false);
+                    let lean = (count > 0).then_some(leans[l]);
+                    let length = batch.write(grid, l, lean, to, grid.values() * T::BYTES)?;
+                    (lengths[l], *end) = (length as u32, *end + length);
                 }
-                if kind == Kind::Empty {
-                    lengths[tile] = 0;
-                    continue;
-                }
-                let (room, corrections) =
-                    (most_corrections(grid.values()), frame.corrections_of(tile));
-                batch.corrections[l * room..][..corrections.len()].copy_from_slice(corrections);
-                (batch.count[l], batch.raw[l]) = (corrections.len(), false);
-                let lean = (count > 0).then_some(leans[l]);
-                let length = batch.write(grid, l, lean, to, grid.values() * T::BYTES)?;
-                (lengths[tile], end) = (length as u32, end + length);
             }
-        }
+            Some(())
+        });
+        let written = all.written();
+        let end = is_coded.then(|| join(payload, written))?;
         let later = engine::Later { count: count as u8, sum: later_sum(found) };
         Some((engine.assemble(0, (frame.step, frame.unit), later, end, to), count))
     }
 
     fn open(&mut self, k: usize, later: &[usize], from: &[u8]) -> Option<()> {
         self.frames[k].is_full = false;
-        let (g, head, mut rest) = self.engine.begin(from)?;
+        let (g, head, payload) = self.engine.begin(from)?;
         let count = usize::from(head.later.count);
         if g != 0 || count > later.len().min(2) {
             return None;
@@ -210,11 +241,9 @@ impl<T: Number, const L: usize> CodesSequences<T> for Sequence<T, L> {
         let mut frame = std::mem::replace(&mut self.frames[k], Frame::EMPTY);
         let mut found = [None; 2];
         found.iter_mut().zip(&later[..count]).for_each(|(to, &k)| *to = Some(&self.frames[k]));
-        let opened = self.engine.open_frame(&mut frame, found, head, &mut rest);
-        frame.is_full = opened.is_some() && rest.is_empty();
-        let is_full = frame.is_full;
+        let opened = self.engine.open_frame(&mut frame, found, head, payload);
         self.frames[k] = frame;
-        is_full.then_some(())
+        opened
     }
 
     fn leans(&self, stream: &[u8]) -> bool {
@@ -230,40 +259,66 @@ impl<T: Number, const L: usize> CodesSequences<T> for Sequence<T, L> {
     }
 
     fn values(&mut self, k: usize, x: &mut [T]) -> Option<()> {
-        let (frame, Engine { grids, batch, .. }) = (&self.frames[k], &mut self.engine);
+        let (frame, Engine { grids, seats, team, .. }) = (&self.frames[k], &mut self.engine);
         let grid = &grids[0];
         if !frame.is_full {
             return None;
         }
         let q = Quantiser::new(grid, frame.step, frame.unit, None)?;
-        let (tiles, room) = (grid.tiles(), most_corrections(grid.values()));
-        for (b, first) in (0..tiles).step_by(L).enumerate() {
-            let count = L.min(tiles - first);
-            let ids: [usize; L] = array(|l| first + l.min(count - 1));
-            let (ids, kinds) = (&ids[..count], &frame.kinds[first..first + count]);
-            if kinds.iter().all(|&kind| kind == Kind::Empty) {
-                dispatch(Clear::<T, L> { grid, ids, x });
-                continue;
-            }
-            batch.count = [0; L];
-            for l in 0..count {
-                let corrections = frame.corrections_of(first + l);
-                batch.corrections[l * room..][..corrections.len()].copy_from_slice(corrections);
-                batch.count[l] = corrections.len();
-            }
-            dispatch(Values { batch, grid, q: &q, rows: frame.batch(b), ids, x });
-            for l in (0..count).filter(|&l| kinds[l] == Kind::Raw) {
-                let mut p = 0;
-                lines(grid, first + l, |line| {
-                    x[line].iter_mut().for_each(|x| {
-                        *x = frame.raw_value(grid, b, p, l);
-                        p += 1;
+        let room = most_corrections(grid.values());
+        let x = Output::new(x);
+        let mut numbers: [usize; MOST_PORTIONS] = std::array::from_fn(|k| k);
+        let numbers = &mut numbers[..frame.parts.len()];
+        share(team.as_deref(), seats, numbers, |batch, number| {
+            // SAFETY: no value is of two portions.
+            let mut x = unsafe { x.other() };
+            let part = &frame.parts[*number];
+            let Range { start, end } = part.tiles;
+            for first in (start..end).step_by(L) {
+                let kinds = part.kinds(first);
+                let ids: [usize; L] = array(|l| (first + l).min(end - 1));
+                let ids = &ids[..kinds.len()];
+                if part.is_empty(first) {
+                    dispatch(Clear::<T, L> { grid, ids, x: &mut x });
+                    continue;
+                }
+                batch.count = [0; L];
+                for l in 0..kinds.len() {
+                    let corrections = part.corrections_of(first + l);
+                    batch.corrections[l * room..][..corrections.len()].copy_from_slice(corrections);
+                    batch.count[l] = corrections.len();
+                }
+                let rows = part.batch(first);
+                dispatch(Values { batch, grid, q: &q, rows, ids, x: &mut x });
+                for l in (0..kinds.len()).filter(|&l| kinds[l] == Kind::Raw) {
+                    let mut p = 0;
+                    lines(grid, first + l, |line| {
+                        x.values(line.start, line.len()).iter_mut().for_each(|x| {
+                            *x = part.raw_value(grid, first, p, l);
+                            p += 1;
+                        });
                     });
-                });
+                }
             }
-        }
+        });
         Some(())
     }
+}
+
+/// Calls `work` for each item as `share` does. Returns whether all calls returned something.
+fn every<S: Send, I: Send>(
+    team: &Option<Arc<Team>>,
+    seats: &mut [S],
+    items: &mut [I],
+    work: impl Fn(&mut S, &mut I) -> Option<()> + Sync,
+) -> bool {
+    let has_failed = AtomicBool::new(false);
+    share(team.as_deref(), seats, items, |seat, item| {
+        if work(seat, item).is_none() {
+            has_failed.store(true, Ordering::Relaxed);
+        }
+    });
+    !has_failed.into_inner()
 }
 
 impl<T: Number, const L: usize> Engine<T, L> {
@@ -274,7 +329,7 @@ impl<T: Number, const L: usize> Engine<T, L> {
         frame: &mut Frame<L>,
         later: [Option<&Frame<L>>; 2],
         head: Head,
-        rest: &mut &[u8],
+        payload: &[u8],
     ) -> Option<()> {
         frame.begin(head.step, head.unit);
         let leans_on = |later: &&Frame<L>| frame.may_lean_on(later);
@@ -282,31 +337,36 @@ impl<T: Number, const L: usize> Engine<T, L> {
         if !is_whole || later_sum(later) != head.later.sum {
             return None;
         }
-        let tiles = self.grids[0].tiles();
-        let leans = head.later.count > 0;
-        for (b, first) in (0..tiles).step_by(L).enumerate() {
-            let [bytes, raw] = self.tiles_of(0, first, rest)?;
-            let Engine { grids, batch, .. } = self;
-            let grid = &grids[0];
-            let (begin, near) = (frame.rows.len(), Later::new(later, frame.step, b));
-            let rows = &mut frame.rows;
-            let (present, mut marks) = dispatch(Open { batch, grid, bytes, near, leans, rows })?;
-            frame.add_batch(begin, present);
-            for l in 0..L.min(tiles - first) {
-                frame.kinds[first + l] = match (bytes[l], raw[l]) {
-                    (None, None) => Kind::Empty,
-                    (Some(_), _) => Kind::Coded,
-                    (None, Some(raw)) => {
-                        let values = raw.chunks_exact(T::BYTES).map(T::get);
-                        marks[l] = frame.put_raw(grid, l, values);
-                        Kind::Raw
-                    }
-                };
-                frame.sum = frame.sum.wrapping_add(marks[l]);
-                frame.add_corrections(batch, grid, (first + l, l))?;
+        let (leans, left) = (head.later.count > 0, AtomicUsize::new(frame.room));
+        let (divided, _) = self.divided(0, payload)?;
+        let Engine { grids, seats, lengths, team, .. } = self;
+        let grid = &grids[0];
+        let is_full = every(team, seats, &mut frame.parts, |batch, part| {
+            let (Range { start, end }, number) = (part.tiles.clone(), part.number);
+            let mut rest = divided[number].1;
+            for first in (start..end).step_by(L) {
+                let tiles = first..end.min(first + L);
+                let [bytes, raw] = tiles_of::<T, L>(grid, lengths, tiles.clone(), &mut rest)?;
+                let (begin, near) =
+                    (part.rows.len(), Later::new(later, head.step, (number, first)));
+                let rows = &mut part.rows;
+                let (present, marks) = dispatch(Open { batch, grid, bytes, near, leans, rows })?;
+                part.add_batch(begin, present);
+                for (l, tile) in tiles.enumerate() {
+                    let kind_and_mark = match (bytes[l], raw[l]) {
+                        (None, None) => (Kind::Empty, marks[l]),
+                        (Some(_), _) => (Kind::Coded, marks[l]),
+                        (None, Some(raw)) => {
+                            let values = raw.chunks_exact(T::BYTES).map(T::get);
+                            (Kind::Raw, part.put_raw(grid, l, values))
+                        }
+                    };
+                    part.add(batch, grid, (tile, l), kind_and_mark, &left)?;
+                }
             }
-        }
-        Some(())
+            Some(())
+        });
+        is_full.then(|| frame.end())
     }
 }
 
@@ -604,16 +664,16 @@ impl<T: Number, const L: usize> Open<'_, T, L> {
 
 /// Writes the values of a batch of tiles of a frame into the tiles `ids` of `x`; those of raw tiles are
 /// arbitrary.
-struct Values<'a, T, const L: usize> {
+struct Values<'a, 'b, T, const L: usize> {
     batch: &'a mut Batch<T, L>,
     grid: &'a Grid,
     q: &'a Quantiser<T>,
     rows: Rows<'a, L>,
     ids: &'a [usize],
-    x: &'a mut [T],
+    x: &'a mut Output<'b, T>,
 }
 
-impl<T: Number, const L: usize> Kernel for Values<'_, T, L> {
+impl<T: Number, const L: usize> Kernel for Values<'_, '_, T, L> {
     type Output = ();
 
     #[inline(always)]
@@ -633,13 +693,13 @@ impl<T: Number, const L: usize> Kernel for Values<'_, T, L> {
 }
 
 /// Writes zeros into the tiles `ids` of `x`.
-struct Clear<'a, T, const L: usize> {
+struct Clear<'a, 'b, T, const L: usize> {
     grid: &'a Grid,
     ids: &'a [usize],
-    x: &'a mut [T],
+    x: &'a mut Output<'b, T>,
 }
 
-impl<T: Number, const L: usize> Kernel for Clear<'_, T, L> {
+impl<T: Number, const L: usize> Kernel for Clear<'_, '_, T, L> {
     type Output = ();
 
     #[inline(always)]

@@ -3,8 +3,10 @@ use super::*;
 use crate::codec::fixed::tests::Sliced;
 use crate::codec::simd;
 use crate::codec::Bound;
+use crate::device::Team;
 use crate::scalar::{Real, Scalar};
 use proptest::prelude::*;
+use std::sync::Arc;
 
 /// The arrays of a sequence: neighbours differ little, as states of a wave do, and some not at all, or
 /// altogether.
@@ -35,15 +37,21 @@ fn sequence<V: Real>(n: [usize; 3], scale: f64, seed: u64, length: usize) -> Vec
 type Made = (Vec<Vec<u8>>, Vec<Vec<u64>>);
 
 /// Codes a sequence with three frames, decodes it backwards with three, and checks the bound of each array.
-/// `ends(t)`: no array before t leans on one from t on.
+/// `ends(t)`: no array before t leans on one from t on. The threads of a team may share the work.
 fn check<V: Sliced>(
     n: [usize; 3],
     arrays: &[Vec<V>],
     bound: impl Fn(&[V]) -> Bound,
     ends: impl Fn(usize) -> bool,
+    team: Option<&Arc<Team>>,
 ) -> Made {
     let shape = Shape { n, scalar: V::SCALAR };
-    let mut coder = sequence_coder(shape, 3).unwrap();
+    let made = || {
+        let mut coder = sequence_coder(shape, 3).unwrap();
+        team.iter().for_each(|team| coder.join(team).unwrap());
+        coder
+    };
+    let mut coder = made();
     let mut alone = super::coder(shape).unwrap();
     let mut to = vec![0xa5; coder.max_bytes()];
     let mut y = vec![V::from_f64(0.0); arrays[0].len()];
@@ -69,7 +77,7 @@ fn check<V: Sliced>(
     }
     (0..waiting.len()).for_each(|_| code(&mut *coder, &mut waiting));
     let mut bits = vec![Vec::new(); arrays.len()];
-    let mut decoder = sequence_coder(shape, 3).unwrap();
+    let mut decoder = made();
     let mut open = Vec::new();
     for (t, x) in arrays.iter().enumerate().rev() {
         let Some((stream, leans)) = &streams[t] else {
@@ -121,20 +129,26 @@ fn cases() -> ProptestConfig {
 proptest! {
     #![proptest_config(cases())]
 
-    /// Bounds are kept, and neither where a sequence ends nor the instruction set changes a decoded bit.
+    /// Bounds are kept, and neither where a sequence ends nor the instruction set changes a decoded bit. Threads
+    /// that share the work change no byte.
     #[test]
     fn chains(n in [1usize..36, 1usize..36, 1usize..20], length in 1usize..9, digits in 1.0f64..7.0, rms: bool, exponent in -60i32..60, seed: u64, end in 1usize..9) {
         fn all<V: Sliced>(n: [usize; 3], length: usize, (digits, rms): (f64, bool), scale: f64, seed: u64, end: usize) {
             let arrays = sequence::<V>(n, scale, seed, length);
+            let team = Team::new();
+            team.grow(1 + seed as usize % 3).unwrap();
             let mut first: Option<Made> = None;
             for level in simd::levels() {
                 simd::set_level(level);
-                let made = check(n, &arrays, relative(digits, rms), |_| false);
+                let made = check(n, &arrays, relative(digits, rms), |_| false, None);
                 let first = first.get_or_insert_with(|| made.clone());
                 assert!(*first == made, "{level:?} differs");
             }
-            let cut = check(n, &arrays, relative(digits, rms), |t| t % end == 0);
-            assert!(first.unwrap().1 == cut.1, "bits follow from where the sequence ends");
+            let first = first.unwrap();
+            let cut = check(n, &arrays, relative(digits, rms), |t| t % end == 0, None);
+            assert!(first.1 == cut.1, "bits follow from where the sequence ends");
+            let shared = check(n, &arrays, relative(digits, rms), |_| false, Some(&team));
+            assert!(first == shared, "bytes follow from the threads that share the work");
         }
         let scale = 2f64.powi(exponent);
         all::<f32>(n, length, (digits, rms), scale, seed, end);
@@ -149,8 +163,11 @@ fn damaged_streams_and_other_arrays() {
     let n = [40, 33, 20];
     let shape = Shape { n, scalar: Scalar::F32 };
     let arrays = sequence::<f32>(n, 1.0, 7, 6);
-    let (streams, _) = check(n, &arrays, relative(3.0, false), |_| false);
+    let (streams, _) = check(n, &arrays, relative(3.0, false), |_| false, None);
     let mut coder = sequence_coder(shape, 3).unwrap();
+    let team = Team::new();
+    team.grow(2).unwrap();
+    coder.join(&team).unwrap();
     let mut state = 1;
     let open = |coder: &mut dyn SequenceCoder| {
         coder.open(2, &[], &streams[5]).unwrap();

@@ -2,6 +2,7 @@ use super::*;
 use crate::codec::fixed::tests::Sliced;
 use crate::codec::simd;
 use crate::codec::Bound;
+use crate::device::Team;
 use crate::scalar::{Array, ArrayMut, Real, Scalar};
 use proptest::prelude::*;
 use std::path::PathBuf;
@@ -235,7 +236,11 @@ fn the_same_bits_at_every_level() {
     fn streams<V: Sliced>() -> Vec<(Option<Vec<u8>>, Vec<u64>)> {
         let mut all = Vec::new();
         for n in [[70, 35, 33], [40, 17, 9], [100, 70, 1], [3, 60, 50], [1000, 1, 1]] {
-            let mut coder = coder(Shape { n, scalar: V::SCALAR }).unwrap();
+            let made = || coder(Shape { n, scalar: V::SCALAR }).unwrap();
+            let (mut coder, mut shared) = (made(), made());
+            let team = Team::new();
+            team.grow(2).unwrap();
+            shared.join(&team).unwrap();
             for kind in KINDS {
                 for bound in
                     [Bound::Max(1e-2), Bound::Max(1e-4), Bound::Max(1e-7), Bound::Rms(1e-3)]
@@ -246,6 +251,8 @@ fn the_same_bits_at_every_level() {
                     if let Some(stream) = &stream {
                         coder.decompress(stream, V::array_mut(&mut y)).unwrap();
                     }
+                    // Threads that share the work change no byte.
+                    assert!(check(&mut *shared, &x, bound) == stream, "{n:?} {bound:?}");
                     all.push((stream, y.iter().map(|y| y.to_bits()).collect()));
                 }
             }

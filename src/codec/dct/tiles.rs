@@ -1,8 +1,9 @@
 //! Writes decoded tiles into the array.
 
 use super::grid::Grid;
+use super::portion::Output;
 use super::vector::Vector;
-use crate::codec::simd::prefetch;
+use crate::codec::simd::prefetch_at;
 
 /// The tiles of a batch that are written into the array.
 pub(super) struct Tiles<const L: usize> {
@@ -31,14 +32,14 @@ impl<const L: usize> Tiles<L> {
     /// Prefetches the cache lines that values `p` to `p + L` will be written to: a store that waits
     /// for its line holds up all stores that follow.
     #[inline(always)]
-    pub fn prefetch<T, const S: usize>(&self, grid: &Grid, p: usize, x: &[T]) {
+    pub fn prefetch<T, const S: usize>(&self, grid: &Grid, p: usize, x: &Output<'_, T>) {
         if !self.whole || p >= grid.values() {
             return;
         }
         for i in (0..L).step_by(S.min(L)) {
             let ahead = grid.index(grid.coordinates(p + i));
             for begin in &self.begin[..self.count] {
-                prefetch::<_, true>(x, begin + ahead);
+                x.address(begin + ahead).into_iter().for_each(prefetch_at::<T, true>);
             }
         }
     }
@@ -50,14 +51,15 @@ impl<const L: usize> Tiles<L> {
         grid: &Grid,
         p: usize,
         rows: &[Vector<T, L>; L],
-        x: &mut [T],
+        x: &mut Output<'_, T>,
     ) {
         let piece = S.min(L);
         if self.whole && grid.t[0] == S {
             for i in (0..L).step_by(piece) {
                 let ahead = grid.index(grid.coordinates(p + i));
                 for (row, begin) in rows.iter().zip(&self.begin[..self.count]) {
-                    x[begin + ahead..][..piece].copy_from_slice(&row.0[i..i + piece]);
+                    let to = x.values(begin + ahead, piece);
+                    to.copy_from_slice(&row.0[i..i + piece]);
                 }
             }
             return;
@@ -70,7 +72,7 @@ impl<const L: usize> Tiles<L> {
                 let inside = self.inside[l];
                 if (0..3).all(|a| at[a] < inside[a]) {
                     let count = piece.min(inside[0] - at[0]);
-                    let to = &mut x[self.begin[l] + ahead..][..count];
+                    let to = x.values(self.begin[l] + ahead, count);
                     // A copy of a number of values that the compiler knows is no call.
                     match to.first_chunk_mut::<L>() {
                         Some(to) => *to = row.0,
@@ -83,7 +85,7 @@ impl<const L: usize> Tiles<L> {
 
     /// Stores zeros into the tiles.
     #[inline(always)]
-    pub fn clear<T: Copy + Default, const S: usize>(&self, grid: &Grid, x: &mut [T]) {
+    pub fn clear<T: Copy + Default, const S: usize>(&self, grid: &Grid, x: &mut Output<'_, T>) {
         let zeros = [Vector([T::default(); L]); L];
         for p in (0..grid.values()).step_by(L) {
             self.store::<T, S>(grid, p, &zeros, x);

@@ -144,8 +144,8 @@ impl DiskLanes {
     /// Starts the lanes of `space`.
     pub fn new(space: DiskSpace) -> Result<Self> {
         Ok(DiskLanes {
-            read: Worker::start(c"gpuzip-diskread")?,
-            write: Worker::start(c"gpuzip-diskwrit")?,
+            read: Worker::start(c"gpuzip-diskread", None)?,
+            write: Worker::start(c"gpuzip-diskwrit", None)?,
             space: Arc::new(space),
             faults: Arc::default(),
             ts: -1,

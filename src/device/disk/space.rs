@@ -82,7 +82,7 @@ impl DiskSpace {
         for helpers in &space.helpers {
             let mut helpers = locked(helpers);
             for _ in 1..space.files.len() {
-                fallible_vec::push(&mut helpers, Worker::start(c"gpuzip-stripe")?)?;
+                fallible_vec::push(&mut helpers, Worker::start(c"gpuzip-stripe", None)?)?;
             }
         }
         Ok(space)
