@@ -159,7 +159,14 @@ fn open(job: &Job, dir: &Path) -> Result<Session> {
 fn other_memory(job: &Job, it: i64) -> Job {
     let cache = job.config.tiers.cache;
     let cache = if it % 3 == 0 && cache > 0 { cache - 1 } else { cache + 1 };
-    Job { config: job.config.clone().with(|c| c.tiers.cache = cache), ..job.clone() }
+    let config = job.config.clone().with(|c| {
+        c.tiers.cache = cache;
+        // Without a cache, host memory also holds the two states in which the application works.
+        if cache == 0 && c.tiers.zero_copy {
+            c.tiers.host_budget += c.tiers.host_budget / 2;
+        }
+    });
+    Job { config, ..job.clone() }
 }
 
 /// Writes a generation after action `it`, and returns a new session of `job` that goes on from there.
