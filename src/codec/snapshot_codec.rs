@@ -118,6 +118,11 @@ impl SnapshotCodec {
         })
     }
 
+    /// Whether several threads share the work on an array (`join`).
+    pub fn is_shared_by_threads(&self) -> bool {
+        self.settings.method.is_shared_by_threads()
+    }
+
     /// Lets the threads of `team` share the work of the codecs that divide it.
     pub fn join(&mut self, team: &Arc<Team>) -> Result<()> {
         self.coders.iter_mut().flatten().try_for_each(|coder| coder.join(team))?;

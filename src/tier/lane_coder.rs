@@ -86,13 +86,14 @@ impl LaneCoder {
         };
         let first = coder()?;
         let is_in_sequences = first.codec.is_in_sequences();
+        let is_shared = first.codec.is_shared_by_threads();
         let capacity = first.codec.capacity() as u64;
         let begins = [0, 1].map(|part| first.codec.begin(part));
         let mut coders = vec![Mutex::new(first)];
         if threads > 1 && !is_in_sequences {
             coders.push(Mutex::new(coder()?));
         }
-        if let Some(team) = device.team() {
+        if let Some(team) = device.team().filter(|_| is_shared) {
             team.grow(threads as usize)?;
             coders.iter_mut().try_for_each(|coder| {
                 coder.get_mut().unwrap_or_else(PoisonError::into_inner).codec.join(team)
